@@ -53,7 +53,7 @@ MOVES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     (FAILED, "requeue"): (READY,),
     (DEAD, "requeue"): (READY,),
     (CANCELLED, "requeue"): (READY,),
-    (DELAYED, "promote"): (DELAYED,),
+    (DELAYED, "promote"): (READY,),
     (READY, "promote"): (READY,),
     (SUSPENDED, "publish"): (SUSPENDED,),
 }

@@ -1,0 +1,159 @@
+"""Every setting, with its default and unit, read lazily from ``DURABLE_JOBS``.
+
+``settings.LEASE`` is a ``timedelta`` whatever way it was written. A project that
+sets nothing runs on the defaults below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from .durations import parse_duration
+from .exceptions import DurationInvalid, SettingInvalid
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise SettingInvalid(key, "must be non-blank text.")
+    return value
+
+
+def _optional_text(key: str, value: object) -> str | None:
+    return None if value is None else _text(key, value)
+
+
+def _duration(key: str, value: Any) -> timedelta:
+    try:
+        return parse_duration(value, subject=f'DURABLE_JOBS["{key}"]')
+    except DurationInvalid as error:
+        raise SettingInvalid(key, str(error).split('"] ', 1)[1]) from error
+
+
+def _count(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingInvalid(key, "must be a whole number, at least 1.")
+    return value
+
+
+def _names(key: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
+        raise SettingInvalid(key, "must be a list of names.")
+    return tuple(_text(key, item) for item in value)
+
+
+def _queues(key: str, value: object) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise SettingInvalid(key, "must be a dict of queue name to options.", 'Write {"mail": {}}.')
+    queues: dict[str, dict[str, Any]] = {}
+    for name, options in value.items():
+        if not isinstance(name, str) or not name.strip():
+            raise SettingInvalid(key, "has a queue name that is not text.")
+        if not isinstance(options, Mapping):
+            raise SettingInvalid(key, f"must give queue '{name}' a dict of options.")
+        unknown = sorted(set(options) - {"slots"})
+        if unknown:
+            raise SettingInvalid(key, f"gives queue '{name}' the unknown option '{unknown[0]}'.")
+        if "slots" in options:
+            _count(f"{key}.{name}.slots", options["slots"])
+        queues[name] = dict(options)
+    return queues
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of ``DURABLE_JOBS``.
+
+    Attributes:
+        default: Used when the key is absent.
+        read: Turns what was written into the value the code uses.
+        meaning: One line, with the unit.
+    """
+
+    default: Any
+    read: Callable[[str, Any], Any]
+    meaning: str
+
+
+SETTINGS: Final[dict[str, Setting]] = {
+    "DATABASE": Setting("default", _text, "Alias of the database that holds the jobs."),
+    "LISTEN_DATABASE": Setting(
+        None, _optional_text, "Alias with a direct connection for LISTEN; DATABASE if None."
+    ),
+    "DRIVER": Setting("postgres", _text, "Store: postgres, memory, or a dotted path to a class."),
+    "JOBS_MODULE": Setting("jobs", _text, "Module of each app that declares jobs."),
+    "LEASE": Setting("60s", _duration, "How long a claim holds without renewal."),
+    "POLL_MAX": Setting("3s", _duration, "Longest idle poll while no wake-up is proven."),
+    "QUEUES": Setting({}, _queues, "Queues and their options; empty: those the jobs name."),
+    "OUTBOX_DATABASES": Setting((), _names, "Aliases that carry an outbox table."),
+    "MAX_PAYLOAD": Setting(1_048_576, _count, "Largest input, result or output, in bytes."),
+    "GRACE": Setting("30s", _duration, "How long a stop waits for running jobs."),
+    "KILL_GRACE": Setting("5s", _duration, "How long a timed-out body may take to end."),
+    "UNKNOWN_AFTER": Setting("24h", _duration, "How long a job of unknown name is kept waiting."),
+    "ENQUEUE_LOCK_TIMEOUT": Setting(
+        "2s", _duration, "How long a keyed enqueue waits for another transaction."
+    ),
+    "EVENT_TTL": Setting("7d", _duration, "How long an event can still be matched."),
+    "REDACT": Setting(
+        ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "card"),
+        _names,
+        "Payload keys that are never shown; compared in lower case.",
+    ),
+}
+
+
+class _Settings:
+    """``settings.KEY``, read from ``DURABLE_JOBS`` at first use and kept until it changes."""
+
+    DATABASE: str
+    LISTEN_DATABASE: str | None
+    DRIVER: str
+    JOBS_MODULE: str
+    LEASE: timedelta
+    POLL_MAX: timedelta
+    QUEUES: dict[str, dict[str, Any]]
+    OUTBOX_DATABASES: tuple[str, ...]
+    MAX_PAYLOAD: int
+    GRACE: timedelta
+    KILL_GRACE: timedelta
+    UNKNOWN_AFTER: timedelta
+    ENQUEUE_LOCK_TIMEOUT: timedelta
+    EVENT_TTL: timedelta
+    REDACT: tuple[str, ...]
+
+    def __getattr__(self, key: str) -> Any:
+        setting = SETTINGS.get(key)
+        if setting is None:
+            raise AttributeError(key)
+        written = getattr(django_settings, "DURABLE_JOBS", {})
+        if not isinstance(written, Mapping):
+            raise SettingInvalid(key, "cannot be read: DURABLE_JOBS must be a dict.")
+        value = setting.read(key, written.get(key, setting.default))
+        self.__dict__[key] = value
+        return value
+
+    def forget(self) -> None:
+        """Read everything anew at the next use."""
+        self.__dict__.clear()
+
+
+settings: Final = _Settings()
+
+
+def unknown_keys() -> list[str]:
+    """Keys of ``DURABLE_JOBS`` that mean nothing, sorted."""
+    written = getattr(django_settings, "DURABLE_JOBS", {})
+    return sorted(set(written) - set(SETTINGS)) if isinstance(written, Mapping) else []
+
+
+def _setting_changed(*, setting: str, **_: object) -> None:
+    if setting == "DURABLE_JOBS":
+        settings.forget()
+
+
+setting_changed.connect(_setting_changed)
