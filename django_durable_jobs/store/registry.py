@@ -1,0 +1,76 @@
+"""From the setting to the store in force."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from ..conf import settings
+from ..exceptions import SettingInvalid
+from .port import JobStore
+
+DRIVERS: Final = {
+    "postgres": "django_durable_jobs.drivers.postgres.PostgresStore",
+    "memory": "django_durable_jobs.drivers.memory.MemoryStore",
+}
+"""Short names for ``DURABLE_JOBS["DRIVER"]``; anything else is a dotted path."""
+
+_lock = threading.Lock()
+_installed: JobStore | None = None
+
+
+def get_store() -> JobStore:
+    """The store of this process, made from ``DURABLE_JOBS["DRIVER"]`` at first use.
+
+    Raises:
+        SettingInvalid: The setting names no driver.
+    """
+    global _installed
+    store = _installed
+    if store is None:
+        with _lock:
+            if _installed is None:
+                _installed = _from_setting()
+            store = _installed
+    return store
+
+
+def install_store(store: JobStore) -> None:
+    """Use *store* in this process instead of the one the setting names."""
+    global _installed
+    _installed = store
+
+
+def reset_store() -> None:
+    """Forget the store in force; the next use makes it anew from the setting."""
+    global _installed
+    with _lock:
+        if _installed is not None:
+            _installed.close()
+        _installed = None
+
+
+def _from_setting() -> JobStore:
+    name = settings.DRIVER
+    path = DRIVERS.get(name, name)
+    try:
+        make: Callable[[], JobStore] = import_string(path)
+    except ImportError as error:
+        raise SettingInvalid(
+            "DRIVER",
+            f"names '{name}', which cannot be imported ({error}).",
+            f"Use one of {', '.join(DRIVERS)}, or the dotted path of a store class.",
+        ) from error
+    return make()
+
+
+def _setting_changed(*, setting: str, **_: object) -> None:
+    if setting == "DURABLE_JOBS":
+        reset_store()
+
+
+setting_changed.connect(_setting_changed)
