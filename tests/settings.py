@@ -6,7 +6,7 @@ import environ
 
 env = environ.Env()
 
-SECRET_KEY = "tests-only"  # noqa: S105 -- guards nothing
+SECRET_KEY = "tests-only"
 DEBUG = False
 USE_TZ = True
 TIME_ZONE = "UTC"
