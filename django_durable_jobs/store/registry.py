@@ -9,8 +9,9 @@ from typing import Final
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
-from ..conf import settings
-from ..exceptions import SettingInvalid
+from django_durable_jobs.conf import settings
+from django_durable_jobs.exceptions import SettingInvalid
+
 from .port import JobStore
 
 DRIVERS: Final = {

@@ -1,0 +1,64 @@
+"""``x_job_steps``: the checkpoints of a run."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .job import Job
+
+
+class JobStep(models.Model):
+    """One named step of a job; its name is the replay key.
+
+    No foreign key constraint: a step is written only under the fence of its running job,
+    and deleted in the statement that deletes the job, so the check would cost and not hold.
+    """
+
+    class Status(models.TextChoices):
+        DONE = "done", _("done")
+        SLEEPING = "sleeping", _("sleeping")
+        WAITING = "waiting", _("waiting")
+        TIMED_OUT = "timed_out", _("timed out")
+
+    pk = models.CompositePrimaryKey("job", "name")
+    job = models.ForeignKey(
+        Job,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="steps",
+        verbose_name=_("job"),
+    )
+    name = models.TextField(_("name"))
+    seq = models.IntegerField(_("place"), db_default=0)
+    status = models.TextField(_("status"), choices=Status.choices, db_default="done")
+    output = models.JSONField(_("output"), null=True, blank=True)
+    claim = models.BigIntegerField(_("claim"), db_default=0)
+    attempt = models.IntegerField(_("attempt"), db_default=0)
+    event = models.TextField(_("event"), db_default="", blank=True)
+    correlation_key = models.TextField(_("correlation key"), null=True, blank=True)
+    wake_at = models.DateTimeField(_("wakes"), null=True, blank=True)
+    mark = models.TextField(_("snapshot"), null=True, blank=True)
+    started_at = models.DateTimeField(_("started"), db_default=Now())
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+
+    class Meta:
+        db_table = "x_job_steps"
+        verbose_name = _("step")
+        verbose_name_plural = _("steps")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(
+                "event",
+                "correlation_key",
+                "job_id",
+                name="x_job_steps_waiting_idx",
+                condition=Q(status="waiting"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.name}"
