@@ -484,3 +484,60 @@ class DriverUnsuited(StoreFault):
     """A driver that lacks what the call needs."""
 
     code = "X_DRIVER_UNSUITED"
+
+
+# -- payloads ----------------------------------------------------------------------------------
+
+
+class PayloadInvalid(DurableJobsError, ValueError):
+    """A value that has no exact JSON form, or stored text that no longer fits its type.
+
+    Attributes:
+        problems: Pairs of path and message, without the values.
+        problem: The same as one line, for the sentence of another error.
+    """
+
+    code = "X_PAYLOAD_INVALID"
+
+    def __init__(self, subject: str, problems: Sequence[tuple[str, str]]) -> None:
+        self.subject = subject
+        self.problems = tuple(problems)
+        self.problem = "; ".join(f"{path} {message}" for path, message in self.problems)
+        lines = "".join(f"\n  {path}: {message}" for path, message in self.problems)
+        super().__init__(f"{subject} was refused:{lines}")
+
+
+class PayloadTypeUnsupported(DurableJobsError, TypeError):
+    """An annotation whose values have no JSON form."""
+
+    code = "X_PAYLOAD_TYPE_UNSUPPORTED"
+
+    def __init__(self, annotation: str, reason: str) -> None:
+        self.annotation = annotation
+        super().__init__(
+            f"Values of type {annotation} cannot be stored: {reason}.",
+            "Use JSON types, a dataclass or a Pydantic model.",
+        )
+
+
+# -- options -----------------------------------------------------------------------------------
+
+
+class NumberInvalid(DurableJobsError, ValueError):
+    """A number that is not finite, not whole where it must be, or out of bounds."""
+
+    code = "X_NUMBER_INVALID"
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        super().__init__(f"{subject} {reason}.")
+
+
+class ChoiceInvalid(DurableJobsError, ValueError):
+    """A value that is none of those an option takes."""
+
+    code = "X_CHOICE_INVALID"
+
+    def __init__(self, subject: str, choices: Sequence[str]) -> None:
+        self.subject = subject
+        super().__init__(f"{subject} must be one of {', '.join(choices)}.")

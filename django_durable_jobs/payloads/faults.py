@@ -153,14 +153,14 @@ def _type_fault(value: object, kind: type) -> str | None:
     if is_django_model(kind):
         return describe_model(kind)
     if isinstance(value, set | frozenset):
-        return f"is a {name}, which JSON has no form for; annotate it or pass a list"
+        return f"is of type {name}, which JSON has no form for; annotate it or pass a list"
     if isinstance(value, str | int | float | list | tuple | dict) and not isinstance(value, Enum):
         base = next(b for b in (str, int, float, list, tuple, dict) if isinstance(value, b))
-        return f"is a {name}, which would come back as a {base.__name__}; convert it first"
+        return f"is of type {name}, which would come back as a {base.__name__}; convert it first"
     known = (Enum, Decimal, UUID, date, time, timedelta, bytes)
     if isinstance(value, known) or is_dataclass(value) or hasattr(kind, "__pydantic_validator__"):
-        return f"is a {name}, which JSON has no form for; annotate it or convert it first"
-    return f"is a {name}, which JSON has no form for"
+        return f"is of type {name}, which JSON has no form for; annotate it or convert it first"
+    return f"is of type {name}, which JSON has no form for"
 
 
 def _cycle(value: object, above: dict[int, None]) -> tuple[Part, ...] | None:

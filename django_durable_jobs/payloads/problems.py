@@ -16,6 +16,9 @@ Problem = tuple[str, str]
 UNTYPED: Final = "durable_jobs_untyped"
 """Error type of a value in an untyped place; its context carries parts and reason."""
 
+UNEXPECTED: Final = "is not expected here"
+"""Message of a name that the type does not know."""
+
 # Pydantic's own messages name types and bounds, but these quote the value or the
 # words of a validator that may quote it.
 _QUOTING: Final = frozenset({
@@ -27,8 +30,8 @@ _QUOTABLE: Final = frozenset(get_args(core_schema.ErrorType)) - _QUOTING
 _WHOLE: Final = {
     "missing": "is required",
     "missing_argument": "is required",
-    "extra_forbidden": "is not expected here",
-    "unexpected_keyword_argument": "is not expected here",
+    "extra_forbidden": UNEXPECTED,
+    "unexpected_keyword_argument": UNEXPECTED,
     "recursion_loop": "contains itself",
     "json_invalid": "is not valid JSON",
 }
@@ -60,7 +63,7 @@ def render(path: str, parts: Iterable[Part]) -> str:
         elif part.isidentifier() and part.isascii():
             text += f".{part}" if text else part
         else:
-            text += f"[{ascii(part[:_SHOWN_KEY])}]"
+            text += f"[{part[:_SHOWN_KEY]!a}]"
     return text
 
 
@@ -85,9 +88,7 @@ def _locate(loc: Sequence[Part], value: Any, kind: str) -> list[Part]:
     parts: list[Part] = []
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+        if _holds(value, part):
             value = value[part]
         elif isinstance(part, str) and part.isidentifier() and hasattr(value, part):
             value = getattr(value, part)
@@ -96,6 +97,12 @@ def _locate(loc: Sequence[Part], value: Any, kind: str) -> list[Part]:
             continue
         parts.append(part)
     return parts
+
+
+def _holds(value: object, part: Part) -> bool:
+    if isinstance(value, Mapping):
+        return part in value
+    return isinstance(value, list | tuple) and isinstance(part, int) and part < len(value)
 
 
 def _name(kind: str) -> str:

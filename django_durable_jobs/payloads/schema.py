@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,16 +69,16 @@ class Shape:
         recursive: The annotation sets no bound on depth.
     """
 
-    adapter: TypeAdapter[Any]
     validator: SchemaValidator
     serializer: SchemaSerializer
+    json_schema: dict[str, Any]
     inspects: bool
     verifies: bool
     recursive: bool
 
 
 class Unsupported(TypeError):
-    """An annotation whose values have no JSON form; the message says which and why."""
+    """An annotation whose values have no JSON form; the message says why."""
 
 
 def shape_of(annotation: Any) -> Shape:
@@ -88,9 +88,11 @@ def shape_of(annotation: Any) -> Shape:
         Unsupported: Its values have no JSON form.
     """
     try:
-        adapter = _adapter(annotation)
-        adapter.json_schema()
-        schema = adapter.core_schema
+        # As the item of a list, a dataclass or TypedDict without a configuration of its own
+        # takes ours; alone it would be refused one.
+        adapter: TypeAdapter[Any] = TypeAdapter(list[annotation], config=CONFIG)
+        listed = adapter.json_schema()
+        schema = _item(adapter.core_schema)
         kinds = {node["type"] for node in _nodes(schema)}
         if kinds & _NO_VALUE:
             raise Unsupported("its values have no JSON form")
@@ -101,25 +103,24 @@ def shape_of(annotation: Any) -> Shape:
         raise Unsupported(str(error).split("\n", 1)[0].split(". ", 1)[0]) from error
     foreign = not kinds <= _EXACT | {"union"}
     return Shape(
-        adapter,
         validator,
         serializer,
+        _json_schema(listed),
         inspects=foreign or "datetime" in kinds,
         verifies=foreign or any(_is_ambiguous(node) for node in _nodes(schema)),
         recursive="definition-ref" in kinds,
     )
 
 
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    try:
-        return TypeAdapter(annotation, config=CONFIG)
-    except PydanticUserError as error:
-        if error.code != "type-adapter-config-unused":
-            raise
-    # A class with a configuration of its own. As an item of a list, a standard dataclass
-    # or TypedDict takes ours where it has none; only then is it strict throughout.
-    listed: TypeAdapter[Any] = TypeAdapter(list[annotation], config=CONFIG)
-    return listed
+def _item(schema: Any) -> Any:
+    if schema["type"] == "definitions":
+        return {**schema, "schema": _item(schema["schema"])}
+    return schema.get("items_schema", {"type": "any"})
+
+
+def _json_schema(listed: dict[str, Any]) -> dict[str, Any]:
+    definitions = {"$defs": listed["$defs"]} if "$defs" in listed else {}
+    return {**listed["items"], **definitions}
 
 
 def _nodes(schema: Any) -> Iterator[Any]:
