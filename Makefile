@@ -72,6 +72,8 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "There is no '$(PYTHON)' on PATH: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c '' 2>/dev/null || { \
+		echo "'$(PYTHON)' is on PATH but does not start: name another with make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "django-durable-jobs needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another with make PYTHON=python3.13" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from example_project import postgres
 
@@ -44,9 +45,14 @@ def run_program(rest: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def line_from(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
 def server_of(url: str) -> int:
     """Return the process id of the server's first process."""
-    folder = psycopg.conninfo.conninfo_to_dict(url)["host"]
+    folder = str(conninfo_to_dict(url)["host"])
     return int(Path(folder, ".s.PGSQL.5432.lock").read_text().splitlines()[0])
 
 
@@ -76,7 +82,7 @@ def test_the_address_in_the_environment_wins(monkeypatch):
 )
 def test_the_server_ends_with_the_process_that_started_it(ending, without_address):
     with run_program(f"sys.stdin.readline()\n{ending}") as program:
-        url = program.stdout.readline().strip()
+        url = line_from(program)
         pid = server_of(url)
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT current_database()").fetchone() == ("durable_jobs",)
@@ -97,8 +103,8 @@ except KeyboardInterrupt:
     print(connection.execute("SELECT 'still there'").fetchone()[0], flush=True)
 """
     with run_program(rest) as program:
-        pid = server_of(program.stdout.readline().strip())
-        assert program.stdout.readline() == "waiting\n"
+        pid = server_of(line_from(program))
+        assert line_from(program) == "waiting"
         # As a terminal does: to the whole group.
         os.killpg(program.pid, signal.SIGINT)
         said, _ = program.communicate(timeout=60)
@@ -111,14 +117,14 @@ def test_a_kept_folder_keeps_its_data_and_serves_one_at_a_time(tmp_path, without
     tmp_path.chmod(0o755)
     folder = str(tmp_path / "kept")
     with run_program("sys.stdin.readline()", folder) as first:
-        url = first.stdout.readline().strip()
+        url = line_from(first)
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
         with run_program("", folder) as second:
             _, refusal = second.communicate(timeout=60)
         first.communicate("go on\n", timeout=60)
     with run_program("sys.stdin.readline()", folder) as third:
-        with psycopg.connect(third.stdout.readline().strip()) as connection:
+        with psycopg.connect(line_from(third)) as connection:
             assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
         third.communicate("go on\n", timeout=60)
 
