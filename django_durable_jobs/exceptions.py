@@ -15,8 +15,10 @@
     │   ├── JobDuplicate              X_JOB_DUPLICATE
     │   ├── KeyContended              X_JOB_KEY_CONTENDED
     │   └── TransactionNotCovered     X_OUTBOX_NO_TX
+    ├── EventRefused                  X_EVENT_REFUSED
     ├── RunFault
     │   ├── JobTimeout                X_JOB_TIMEOUT
+    │   │   └── StepTimeout
     │   ├── LeaseLost                 X_JOB_LEASE_LOST
     │   ├── Aborted                   X_ABORTED
     │   ├── Draining                  X_DRAINING
@@ -234,6 +236,19 @@ class TransactionNotCovered(EnqueueRefused):
     code = "X_OUTBOX_NO_TX"
 
 
+# -- events ------------------------------------------------------------------------------------
+
+
+class EventRefused(DurableJobsError, ValueError):
+    """An event that could not be stored as given; nothing was."""
+
+    code = "X_EVENT_REFUSED"
+
+    def __init__(self, argument: str, reason: str) -> None:
+        self.argument = argument
+        super().__init__(f"The event was not published: its {argument} {reason}.")
+
+
 # -- the run -----------------------------------------------------------------------------------
 
 
@@ -251,6 +266,19 @@ class JobTimeout(RunFault):
         super().__init__(
             f"Job '{job}' ran longer than its timeout of {seconds:g} s.",
             "Raise the job's timeout or split the work into steps.",
+        )
+
+
+class StepTimeout(JobTimeout):
+    """A step outlived the timeout of its own; its output was not stored."""
+
+    def __init__(self, job: str, step: str, seconds: float) -> None:
+        self.job = job
+        self.step = step
+        DurableJobsError.__init__(
+            self,
+            f"Step '{step}' of job '{job}' ran longer than its timeout of {seconds:g} s.",
+            "Raise the step's timeout, or let the function end early by calling ctx.check().",
         )
 
 
