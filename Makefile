@@ -7,7 +7,8 @@ VENV ?= .venv
 ARGS ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Twice quiet: errors only; a newcomer's first screen is not for notes on their pip settings.
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 # make demo ONCE=1: ends by itself once the orders are settled.
 export ONCE
