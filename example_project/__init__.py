@@ -1,0 +1,1 @@
+"""A small shop, to read, to run and to test with."""
