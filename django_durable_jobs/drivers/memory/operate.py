@@ -1,0 +1,174 @@
+"""What people ask of the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django_durable_jobs import clock, states
+from django_durable_jobs.exceptions import (
+    JobDuplicate,
+    JobNotFound,
+    JobNotPromotable,
+    JobNotRemovable,
+    JobNotRequeueable,
+    PageInvalid,
+)
+from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
+
+from .records import JobRecord
+from .tables import Tables, whole_number
+
+MAX_PAGE: Final = 200
+
+
+class Operating(Tables):
+    def show(self, job_id: UUID) -> JobRow | None:
+        with self._lock:
+            record = self._jobs.get(job_id)
+            return None if record is None else record.row()
+
+    def list_jobs(
+        self, where: JobFilter, *, limit: int, after: UUID | None, before: UUID | None
+    ) -> list[JobRow]:
+        if whole_number(limit, "The page size") > MAX_PAGE:
+            raise PageInvalid(f"A page holds at most {MAX_PAGE} jobs; {limit} were asked for.")
+        if after is not None and before is not None:
+            raise PageInvalid("A page begins after one job or before one, not both.")
+        with self._lock:
+            newest_first = sorted(
+                (record for record in self._jobs.values() if _matches(record, where)),
+                key=_age,
+                reverse=True,
+            )
+            if after is not None:
+                line = self._cursor(after, "after")
+                newest_first = [record for record in newest_first if _age(record) < line]
+            if before is not None:
+                line = self._cursor(before, "before")
+                newer = [record for record in newest_first if _age(record) > line]
+                # Those next to the cursor, not the newest of all.
+                newest_first = newer[max(len(newer) - limit, 0) :]
+            return [record.row() for record in newest_first[:limit]]
+
+    def attempts(self, job_id: UUID) -> list[AttemptRow]:
+        with self._lock:
+            return sorted(
+                self._attempts.get(job_id, []), key=lambda attempt: attempt.claim, reverse=True
+            )
+
+    def requeue(self, job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
+        with self._lock:
+            record = self._known(job_id)
+            if record.state not in states.REQUEUEABLE_STATES:
+                raise JobNotRequeueable(job_id, record.state)
+            holder = None if record.key is None else self._keys.get(record.key)
+            if holder is not None:
+                raise JobDuplicate(record.new.name, str(holder))
+            now = clock.now()
+            record.state = states.READY
+            record.become_due(now, now)
+            record.attempt = 0
+            if max_attempts is not None:
+                record.max_attempts = max_attempts
+            record.result = record.progress = record.unknown_since = None
+            record.started_at = record.finished_at = None
+            record.last_error = record.error_code = record.stop_reason = ""
+            self._enliven(record)
+            self._wakes.send([Wake(record.new.queue)])
+            return record.row()
+
+    def cancel(self, job_id: UUID, *, reason: str) -> str | None:
+        with self._lock:
+            record = self._live.get(job_id)
+            if record is None:
+                return None
+            former = record.state
+            record.stop_reason = reason
+            self._finish(record, states.CANCELLED, clock.now())
+            return former
+
+    def promote(self, job_id: UUID) -> JobRow:
+        with self._lock:
+            record = self._known(job_id)
+            now = clock.now()
+            is_backing_off = record.state == states.READY and record.run_at > now
+            if record.state != states.DELAYED and not is_backing_off:
+                raise JobNotPromotable(job_id, record.state)
+            record.state = states.READY
+            record.become_due(now, now)
+            self._wakes.send([Wake(record.new.queue)])
+            return record.row()
+
+    def remove(self, job_id: UUID) -> None:
+        with self._lock:
+            record = self._known(job_id)
+            if record.state not in states.REMOVABLE_STATES:
+                raise JobNotRemovable(job_id, record.state)
+            self._forget_live(record)
+            del self._jobs[job_id]
+            self._steps.pop(job_id, None)
+            self._attempts.pop(job_id, None)
+
+    def pause_queue(self, queue: str, *, by: str, reason: str) -> None:
+        with self._lock:
+            self._paused.add(queue)
+
+    def resume_queue(self, queue: str) -> None:
+        with self._lock:
+            self._paused.discard(queue)
+            self._wakes.send([Wake(queue)])
+
+    def stats(self) -> list[QueueStats]:
+        with self._lock:
+            now = clock.now()
+            counts: dict[str, Counter[str]] = {}
+            oldest: dict[str, datetime] = {}
+            for record in self._jobs.values():
+                if record.state in (states.DONE, states.CANCELLED):
+                    continue
+                queue = record.new.queue
+                counts.setdefault(queue, Counter())[record.state] += 1
+                if record.is_waiting() and record.run_at <= now:
+                    oldest[queue] = min(record.run_at, oldest.get(queue, record.run_at))
+            return [
+                QueueStats(
+                    queue,
+                    dict(counts[queue]),
+                    (now - oldest[queue]).total_seconds() if queue in oldest else None,
+                )
+                for queue in sorted(counts)
+            ]
+
+    def _known(self, job_id: UUID) -> JobRecord:
+        record = self._jobs.get(job_id)
+        if record is None:
+            raise JobNotFound(job_id)
+        return record
+
+    def _cursor(self, job_id: UUID, name: str) -> tuple[datetime, UUID]:
+        record = self._jobs.get(job_id)
+        if record is None:
+            raise PageInvalid(f"The cursor '{name}' of the job list names no job: {job_id}.")
+        return _age(record)
+
+
+def _age(record: JobRecord) -> tuple[datetime, UUID]:
+    return (record.created_at, record.id)
+
+
+def _matches(record: JobRecord, where: JobFilter) -> bool:
+    exact = (
+        (where.queue, record.new.queue),
+        (where.name, record.new.name),
+        (where.state, record.state),
+        (where.tenant_id, record.new.tenant_id),
+    )
+    return (
+        all(wanted is None or wanted == found for wanted, found in exact)
+        and (where.id_prefix is None or str(record.id).startswith(where.id_prefix))
+        and (where.created_from is None or where.created_from <= record.created_at)
+        and (where.created_to is None or record.created_at < where.created_to)
+    )
