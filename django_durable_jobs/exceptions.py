@@ -35,7 +35,8 @@
     │   ├── JobNotRequeueable         X_JOB_NOT_REQUEUEABLE
     │   ├── JobNotPromotable          X_JOB_NOT_PROMOTABLE
     │   ├── JobNotRemovable           X_JOB_NOT_REMOVABLE
-    │   └── PageInvalid               X_JOB_PAGE_INVALID
+    │   ├── PageInvalid               X_JOB_PAGE_INVALID
+    │   └── BulkTooLarge              X_JOB_BULK_TOO_LARGE
     └── StoreFault
         ├── StoreUnavailable          X_DRIVER_UNAVAILABLE
         ├── ClaimQueuesEmpty          X_JOB_CLAIM_QUEUES_EMPTY
@@ -470,6 +471,20 @@ class PageInvalid(OperationRefused, ValueError):
     """A page size or cursor that the list did not offer."""
 
     code = "X_JOB_PAGE_INVALID"
+
+
+class BulkTooLarge(OperationRefused, ValueError):
+    """One call named more jobs than it may."""
+
+    code = "X_JOB_BULK_TOO_LARGE"
+
+    def __init__(self, count: int, limit: int) -> None:
+        self.count = count
+        self.limit = limit
+        super().__init__(
+            f"One call cannot act on {count:,} jobs; the limit is {limit:,}.",
+            "Act on them in several calls.",
+        )
 
 
 # -- the store ---------------------------------------------------------------------------------
