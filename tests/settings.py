@@ -1,7 +1,5 @@
 """Settings of the test suite: two databases on one server, everything else at its default."""
 
-from importlib.util import find_spec
-
 import environ
 
 env = environ.Env()
@@ -37,10 +35,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    *filter(
-        find_spec,
-        ["django_durable_jobs", "example_project.orders", "example_project.payments"],
-    ),
+    "django_durable_jobs",
+    "example_project.orders",
+    "example_project.payments",
 ]
 
 MIDDLEWARE = [
