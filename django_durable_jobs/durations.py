@@ -28,6 +28,9 @@ def parse_duration(value: Duration, *, subject: str) -> timedelta:
         raise DurationInvalid(subject, "is not finite.")
     if seconds < 0:
         raise DurationInvalid(subject, "is negative.")
+    if isinstance(value, timedelta):
+        # Through seconds as a float it could lose its microseconds.
+        return value
     try:
         return timedelta(seconds=seconds)
     except OverflowError:

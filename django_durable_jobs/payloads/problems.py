@@ -69,6 +69,10 @@ def render(path: str, parts: Iterable[Part]) -> str:
 
 def _read(item: Any, value: object) -> tuple[list[Part], str]:
     kind: str = item["type"]
+    if item["loc"] and item["loc"][-1] == "[key]":
+        # The key is the offending value here, so the path ends at its dict.
+        parts, message = _read({**item, "loc": item["loc"][:-2]}, value)
+        return parts, f"has a key that {message}"
     parts = _locate(item["loc"], value, kind)
     if kind == UNTYPED:
         return [*parts, *item["ctx"]["parts"]], item["ctx"]["reason"]

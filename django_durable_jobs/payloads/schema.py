@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -119,8 +120,15 @@ def _item(schema: Any) -> Any:
 
 
 def _json_schema(listed: dict[str, Any]) -> dict[str, Any]:
-    definitions = {"$defs": listed["$defs"]} if "$defs" in listed else {}
-    return {**listed["items"], **definitions}
+    item: dict[str, Any] = listed["items"]
+    definitions: dict[str, Any] = listed.get("$defs", {})
+    name = item.get("$ref", "").removeprefix("#/$defs/")
+    if name:
+        # The shape itself belongs at the top; it stays a definition only if it recurs.
+        item = definitions[name]
+        if f'"#/$defs/{name}"' not in json.dumps(definitions, default=str):
+            definitions = {key: value for key, value in definitions.items() if key != name}
+    return {**item, "$defs": definitions} if definitions else dict(item)
 
 
 def _nodes(schema: Any) -> Iterator[Any]:
