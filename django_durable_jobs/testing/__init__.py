@@ -1,0 +1,1 @@
+"""What projects and driver authors use in their tests; nothing here is imported in production."""
