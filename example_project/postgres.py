@@ -126,8 +126,11 @@ def main() -> None:
         with _server(options.folder, durable=options.durable) as url:
             print("ready", url, flush=True)
             sys.stdin.read()
-    except (ServerNotStarted, OSError) as error:
-        print("failed", " ".join(str(error).split()), flush=True)
+    except ServerNotStarted as error:
+        print("failed", error, flush=True)
+        sys.exit(1)
+    except OSError as error:
+        print("failed The embedded PostgreSQL could not be started:", error, flush=True)
         sys.exit(1)
 
 
