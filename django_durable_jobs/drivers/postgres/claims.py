@@ -1,0 +1,168 @@
+"""Taking and keeping claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from django_durable_jobs.clock import shift
+from django_durable_jobs.exceptions import ClaimQueuesEmpty
+from django_durable_jobs.policies.bounds import finite_count
+from django_durable_jobs.states import LEASE_LAPSED_FINAL_ATTEMPT, RUNNING
+from django_durable_jobs.store.rows import (
+    ClaimedJob,
+    ClaimIdentity,
+    Probe,
+    QueueDemand,
+    Renewal,
+    Rescued,
+    WorkerBeat,
+)
+
+from .executor import Executor
+from .rowmaps import buried_job, claimed_job, identities
+from .session import Session
+
+LANES_AT_MOST: Final = 32
+"""Lanes that one claim visits in a queue; the next claim goes on behind them."""
+
+_PASSES_AT_MOST: Final = 4
+_LAPSED: Final = "The lease lapsed: the worker was killed or cut off."
+_EXHAUSTED: Final = "attempts exhausted by lost workers"
+
+Lane = tuple[int, str, str]
+
+
+class Claims(Session):
+    """The claim's verbs."""
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        super().__init__(executor)
+        self._cursors: dict[str, Lane] = {}
+
+    def claim(
+        self, worker_id: str, demands: Sequence[QueueDemand], *, lease: timedelta
+    ) -> list[ClaimedJob]:
+        if not demands:
+            raise ClaimQueuesEmpty
+        wanted = {
+            demand.queue: finite_count(demand.count, minimum=0, subject="A claim's count")
+            for demand in demands
+        }
+        claimed: list[ClaimedJob] = []
+        for _ in range(_PASSES_AT_MOST):
+            wanted = {queue: count for queue, count in wanted.items() if count}
+            if not wanted:
+                break
+            rows = self._claim_once(worker_id, wanted, lease)
+            claimed.extend(claimed_job(row, worker_id) for row in rows)
+            wanted = {
+                queue: self._go_on(queue, count, [row for row in rows if row[3] == queue])
+                for queue, count in wanted.items()
+            }
+        return claimed
+
+    def _claim_once(
+        self, worker_id: str, wanted: dict[str, int], lease: timedelta
+    ) -> list[tuple[Any, ...]]:
+        cursors = [self._cursors.get(queue, (None, None, None)) for queue in wanted]
+        return self.executor.fetch(
+            "claim",
+            {
+                "shift": shift(),
+                "worker_id": worker_id,
+                "lease": lease,
+                "lanes": LANES_AT_MOST,
+                "queues": list(wanted),
+                "counts": list(wanted.values()),
+                "cursor_ranks": [cursor[0] for cursor in cursors],
+                "cursor_tenants": [cursor[1] for cursor in cursors],
+                "cursor_keys": [cursor[2] for cursor in cursors],
+            },
+        )
+
+    def _go_on(self, queue: str, wanted: int, rows: list[tuple[Any, ...]]) -> int:
+        """Move the queue's cursor; answer how many jobs another pass should ask for."""
+        missing = wanted - len(rows)
+        shared: list[Lane] = [(row[13], row[14], row[15]) for row in rows if row[16]]
+        began_inside = self._cursors.pop(queue, None) is not None
+        if missing and (began_inside or shared):
+            # Lanes in front of the cursor, or more in the lanes that shared a turn.
+            return missing
+        if shared:
+            self._cursors[queue] = max(shared)
+        return 0
+
+    def arm(self, *, limit: int) -> int:
+        return len(self.executor.fetch("arm", {"shift": shift(), "limit": limit}))
+
+    def rescue(
+        self,
+        worker_id: str,
+        queues: Collection[str],
+        *,
+        limit: int,
+        lease: timedelta,
+        drop_exhausted: Collection[str],
+    ) -> Rescued:
+        if not queues:
+            raise ClaimQueuesEmpty
+        rows = self.executor.fetch(
+            "rescue",
+            {
+                "shift": shift(),
+                "worker_id": worker_id,
+                "queues": list(queues),
+                "limit": finite_count(limit, minimum=0, subject="A rescue's limit"),
+                "lease": lease,
+                "drop_exhausted": list(drop_exhausted),
+                "final_error": LEASE_LAPSED_FINAL_ATTEMPT,
+                "lapse_error": _LAPSED,
+                "stop_reason": _EXHAUSTED,
+            },
+        )
+        return Rescued(
+            claimed=tuple(claimed_job(row, worker_id) for row in rows if row[13] == RUNNING),
+            buried=tuple(buried_job(row) for row in rows if row[13] != RUNNING),
+        )
+
+    def renew(
+        self, claims: Collection[ClaimIdentity], *, lease: timedelta, beats: Sequence[WorkerBeat]
+    ) -> Renewal:
+        rows = self.executor.fetch(
+            "renew",
+            {
+                "shift": shift(),
+                "lease": lease,
+                **identities(claims),
+                "worker_ids": [beat.worker_id for beat in beats],
+                "hosts": [beat.host for beat in beats],
+                "pids": [beat.pid for beat in beats],
+                "worker_queues": ["\x1f".join(beat.queues) for beat in beats],
+                "slots": [beat.slots for beat in beats],
+                "versions": [beat.version for beat in beats],
+            },
+        )
+        return Renewal(
+            held=frozenset(ClaimIdentity(row[0], row[2], row[1]) for row in rows if row[3]),
+            lost=frozenset(
+                ClaimIdentity(row[0], row[2], row[1]) for row in rows if row[4] and not row[3]
+            ),
+        )
+
+    def lapse(self, claims: Collection[ClaimIdentity]) -> int:
+        if not claims:
+            return 0
+        return len(self.executor.fetch("lapse", {"shift": shift(), **identities(claims)}))
+
+    def forget_workers(self, worker_ids: Collection[str]) -> None:
+        self.executor.fetch("forget_workers", {"worker_ids": list(worker_ids)})
+
+    def probe(self, queues: Collection[str]) -> Probe:
+        if not queues:
+            raise ClaimQueuesEmpty
+        ((ready, due_in, lapse_in),) = self.executor.fetch(
+            "probe", {"shift": shift(), "queues": list(queues)}
+        )
+        return Probe(queues=frozenset(ready), due_in=due_in, lapse_in=lapse_in)

@@ -1,0 +1,191 @@
+"""Where statements run: on Django's connection, or on connections of the worker's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Final, Protocol
+
+import psycopg
+from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
+
+from django_durable_jobs.exceptions import StoreUnavailable
+
+from .statements import load
+
+Row = tuple[Any, ...]
+
+# Errors that say "the connection or the server is gone", not "the statement is wrong".
+_GONE_CLASSES: Final = ("08", "57P")
+
+
+class Executor(Protocol):
+    """Runs statements by name."""
+
+    def fetch(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Run ``sql/{name}.sql`` and answer its rows, if it has any.
+
+        Raises:
+            StoreUnavailable: The server could not be reached; whether the statement took
+                effect is not known unless it was never sent.
+        """
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """A transaction, or a savepoint inside one, of the calling thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DjangoExecutor:
+    """Runs on Django's connection of the calling thread, inside whatever transaction is open."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        return connections[self.alias]
+
+    def fetch(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+        try:
+            with self.connection.cursor() as cursor:
+                # With USE_TZ off, Django reads instants as naive local times, which an hour
+                # repeated in autumn makes ambiguous.
+                cursor.cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+                cursor.execute(load(name).query, parameters)
+                return [] if cursor.description is None else list(cursor.fetchall())
+        except (OperationalError, InterfaceError) as error:
+            if _is_gone(error.__cause__):
+                raise _unavailable(self.alias, error) from error
+            raise
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction.atomic(using=self.alias)
+
+    def close(self) -> None:
+        """Nothing is its own."""
+
+
+class PooledExecutor:
+    """Runs on autocommit connections of its own, kept between statements; any thread may call.
+
+    A connection is made when none is free, so there are at most as many as threads that
+    run a statement at one moment. A broken one is dropped and the next call makes another.
+    """
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+        self._free: list[psycopg.Connection[Row]] = []
+        self._lock = threading.Lock()
+        self._pinned = threading.local()
+        self._is_closed = False
+
+    def fetch(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
+        query = load(name).query
+        return self._using(lambda connection: _run(connection, query, parameters))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._connection() as connection, connection.transaction():
+            yield
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
+
+    def _using(self, act: Callable[[psycopg.Connection[Row]], list[Row]]) -> list[Row]:
+        try:
+            with self._connection() as connection:
+                return act(connection)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if _is_gone(error):
+                raise _unavailable(self.alias, error) from error
+            raise
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Row]]:
+        """Lend a connection to the calling thread; nested calls get the same one."""
+        pinned: psycopg.Connection[Row] | None = getattr(self._pinned, "connection", None)
+        if pinned is not None:
+            yield pinned
+            return
+        with self._lock:
+            connection = self._free.pop() if self._free else None
+        if connection is None:
+            connection = connect(self.alias)
+        self._pinned.connection = connection
+        try:
+            yield connection
+        except BaseException:
+            # Also after an interrupt in mid-statement, whose answer is still on the wire.
+            if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                with suppress(psycopg.Error):
+                    connection.close()
+            raise
+        finally:
+            self._pinned.connection = None
+            if not connection.closed:
+                self._give_back(connection)
+
+    def _give_back(self, connection: psycopg.Connection[Row]) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._free.append(connection)
+                return
+        connection.close()
+
+
+def connect(alias: str) -> psycopg.Connection[Row]:
+    """Open an autocommit connection with the settings of *alias*, apart from Django's own.
+
+    Raises:
+        StoreUnavailable: The server could not be reached.
+    """
+    wrapper = connections[alias]
+    parameters = wrapper.get_connection_params()
+    # Django's own adapters and cursors follow USE_TZ; the port speaks aware datetimes only.
+    for key in ("context", "cursor_factory", "server_side_binding", "pool"):
+        parameters.pop(key, None)
+    role = parameters.pop("assume_role", None) or wrapper.settings_dict["OPTIONS"].get(
+        "assume_role"
+    )
+    parameters.setdefault("application_name", "durable-jobs")
+    try:
+        connection: psycopg.Connection[Row] = psycopg.Connection.connect(
+            **parameters, autocommit=True, cursor_factory=psycopg.ClientCursor
+        )
+        if role:
+            connection.execute(psycopg.sql.SQL("set role {}").format(psycopg.sql.Identifier(role)))
+    except psycopg.OperationalError as error:
+        raise _unavailable(alias, error) from error
+    return connection
+
+
+def _run(
+    connection: psycopg.Connection[Row], query: str, parameters: Mapping[str, Any]
+) -> list[Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return [] if cursor.description is None else cursor.fetchall()
+
+
+def _is_gone(error: BaseException | None) -> bool:
+    state = getattr(error, "sqlstate", None)
+    return state is None or state.startswith(_GONE_CLASSES)
+
+
+def _unavailable(alias: str, error: BaseException) -> StoreUnavailable:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return StoreUnavailable(
+        f"The jobs database '{alias}' cannot be reached: {reason}.",
+        "Check that the server runs and that DATABASES names it rightly.",
+    )

@@ -1,0 +1,147 @@
+"""What people ask and do."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import psycopg
+from django.db import IntegrityError
+
+from django_durable_jobs.clock import shift
+from django_durable_jobs.exceptions import (
+    JobDuplicate,
+    JobNotFound,
+    JobNotPromotable,
+    JobNotRemovable,
+    JobNotRequeueable,
+    PageInvalid,
+)
+from django_durable_jobs.policies.bounds import finite_count
+from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
+
+from .rowmaps import attempt_row, job_row
+from .session import Session
+
+MAX_JOB_PAGE: Final = 200
+
+
+class Operating(Session):
+    """The verbs of operators."""
+
+    def show(self, job_id: UUID) -> JobRow | None:
+        rows = self.executor.fetch("show", {"job_id": job_id})
+        return job_row(rows[0]) if rows else None
+
+    def list_jobs(
+        self, where: JobFilter, *, limit: int, after: UUID | None, before: UUID | None
+    ) -> list[JobRow]:
+        limit = finite_count(limit, minimum=0, subject="A page's limit")
+        if limit > MAX_JOB_PAGE:
+            raise PageInvalid(
+                f"A page of {limit} jobs was asked for; the most is {MAX_JOB_PAGE}.",
+                "Ask for fewer and page on with a cursor.",
+            )
+        if after is not None and before is not None:
+            raise PageInvalid("Both cursors were given, after and before.", "Give one of them.")
+        bounds = _prefix_bounds(where.id_prefix)
+        if bounds is None:
+            return []
+        rows = self.executor.fetch(
+            "list_jobs",
+            {
+                "queue": where.queue,
+                "name": where.name,
+                "state": where.state,
+                "tenant_id": where.tenant_id,
+                "id_from": bounds[0],
+                "id_to": bounds[1],
+                "created_from": where.created_from,
+                "created_to": where.created_to,
+                "after": after,
+                "before": before,
+                "limit": limit,
+            },
+        )
+        jobs = [job_row(row) for row in rows]
+        return jobs if before is None else jobs[::-1]
+
+    def attempts(self, job_id: UUID) -> list[AttemptRow]:
+        return [attempt_row(row) for row in self.executor.fetch("attempts", {"job_id": job_id})]
+
+    def requeue(self, job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
+        try:
+            with self.executor.transaction():
+                rows = self.executor.fetch(
+                    "requeue", {"shift": shift(), "job_id": job_id, "max_attempts": max_attempts}
+                )
+        except (IntegrityError, psycopg.IntegrityError) as error:
+            job = self._known(job_id)
+            raise JobDuplicate(job.name, self._holder_of(job)) from error
+        if not rows:
+            raise JobNotRequeueable(job_id, self._known(job_id).state)
+        return self._announced(job_row(rows[0]))
+
+    def cancel(self, job_id: UUID, *, reason: str) -> str | None:
+        rows = self.executor.fetch("cancel", {"shift": shift(), "job_id": job_id, "reason": reason})
+        return str(rows[0][0]) if rows else None
+
+    def promote(self, job_id: UUID) -> JobRow:
+        rows = self.executor.fetch("promote", {"shift": shift(), "job_id": job_id})
+        if not rows:
+            raise JobNotPromotable(job_id, self._known(job_id).state)
+        return self._announced(job_row(rows[0]))
+
+    def remove(self, job_id: UUID) -> None:
+        if not self.executor.fetch("remove", {"job_id": job_id}):
+            raise JobNotRemovable(job_id, self._known(job_id).state, "Cancel it first.")
+
+    def pause_queue(self, queue: str, *, by: str, reason: str) -> None:
+        self.executor.fetch(
+            "pause_queue", {"shift": shift(), "queue": queue, "by": by, "reason": reason}
+        )
+
+    def resume_queue(self, queue: str) -> None:
+        if self.executor.fetch("resume_queue", {"queue": queue}):
+            self.on_commit(lambda: self.wake([Wake(queue)]))
+
+    def stats(self) -> list[QueueStats]:
+        counts: dict[str, dict[str, int]] = {}
+        oldest: dict[str, float] = {}
+        for queue, state, jobs, age in self.executor.fetch("stats", {"shift": shift()}):
+            counts.setdefault(queue, {})[state] = jobs
+            if age is not None:
+                oldest[queue] = max(age, oldest.get(queue, 0.0), 0.0)
+        return [QueueStats(queue, counts[queue], oldest.get(queue)) for queue in counts]
+
+    def _announced(self, job: JobRow) -> JobRow:
+        self.on_commit(lambda: self.wake([Wake(job.queue)]))
+        return job
+
+    def _known(self, job_id: UUID) -> JobRow:
+        job = self.show(job_id)
+        if job is None:
+            raise JobNotFound(job_id)
+        return job
+
+    def _holder_of(self, job: JobRow) -> str:
+        rows = self.executor.fetch(
+            "find_holders",
+            {
+                "shift": shift(),
+                "names": [job.name],
+                "tenant_ids": [job.tenant_id],
+                "idempotency_keys": [job.idempotency_key],
+            },
+        )
+        return str(rows[0][1]) if rows else "a job that has finished since"
+
+
+def _prefix_bounds(prefix: str | None) -> tuple[UUID | None, UUID | None] | None:
+    """The range of ids that begin with *prefix*; None when no id can."""
+    if prefix is None:
+        return None, None
+    digits = prefix.replace("-", "").lower()
+    if len(digits) > 32 or not set(digits) <= set("0123456789abcdef"):
+        return None
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))

@@ -1,0 +1,37 @@
+-- Insert jobs, one row per element of the arrays, in the caller's transaction.
+--
+-- Locks: the new rows; waits for another open transaction that inserts the same live key.
+-- Index: x_jobs_live_key decides conflicts; a row that meets a live holder is left out of the answer.
+-- Bound: the arrays given.
+with due as (
+  select g.id, g.name, g.queue, g.priority, g.tenant_id, g.concurrency_key, g.idempotency_key,
+         g.max_attempts, g.input, g.input_preview, g.enqueued_by, g.trace_parent, g.origin,
+         g.origin_id, g.parent_id, g.code_version, g.place, clock.now,
+         greatest(coalesce(g.run_at, clock.now + g.delay, clock.now), clock.now) as due_at
+    from unnest(
+           :'ids'::uuid[], :'names'::text[], :'queues'::text[], :'priorities'::smallint[],
+           :'tenant_ids'::text[], :'concurrency_keys'::text[], :'idempotency_keys'::text[],
+           :'delays'::interval[], :'run_ats'::timestamptz[], :'max_attempts'::int[],
+           :'inputs'::jsonb[], :'input_previews'::text[], :'enqueued_bys'::text[],
+           :'trace_parents'::text[], :'origins'::text[], :'origin_ids'::text[],
+           :'parent_ids'::uuid[], :'code_versions'::text[])
+         with ordinality as g (
+           id, name, queue, priority, tenant_id, concurrency_key, idempotency_key, delay, run_at,
+           max_attempts, input, input_preview, enqueued_by, trace_parent, origin, origin_id,
+           parent_id, code_version, place),
+         (select statement_timestamp() + :'shift'::interval as now) as clock
+)
+insert into x_jobs (
+         id, name, queue, state, priority, tenant_id, concurrency_key, idempotency_key, run_at,
+         is_armed, max_attempts, input, input_preview, enqueued_by, trace_parent, origin,
+         origin_id, parent_id, code_version, created_at)
+select id, name, queue, case when due_at > now then 'delayed' else 'ready' end, priority,
+       tenant_id, concurrency_key, idempotency_key, due_at, due_at <= now, max_attempts, input,
+       input_preview, enqueued_by, trace_parent, origin, origin_id, parent_id, code_version, now
+  from due
+ order by place
+on conflict (name, tenant_id, idempotency_key)
+      where idempotency_key is not null and state in ('ready', 'delayed', 'running', 'suspended')
+      do nothing
+returning id, state, queue,
+          extract(epoch from run_at - (statement_timestamp() + :'shift'::interval))::float8;

@@ -1,0 +1,19 @@
+-- End the leases of a dead worker's claims now, so that the next rescue takes them.
+--
+-- Locks: the held rows in id order.
+-- Index: primary key.
+-- Bound: the arrays given.
+with held as (
+  select j.id
+    from x_jobs j
+    join unnest(:'ids'::uuid[], :'claims'::bigint[], :'claim_workers'::text[])
+         as g (id, claim, worker_id)
+      on g.id = j.id and g.claim = j.claims and g.worker_id = j.worker_id
+   where j.state = 'running'
+   order by j.id
+     for no key update of j
+)
+update x_jobs j
+   set lease_expires_at = statement_timestamp() + :'shift'::interval - interval '1 microsecond'
+ where j.id = any (array(select held.id from held))
+returning j.id;

@@ -1,0 +1,26 @@
+-- Read one page of jobs, newest first; "before" pages to the nearest newer rows,
+-- and answers those oldest first.
+--
+-- Ids grow with time, so a page is a range of the primary key, whatever its depth.
+--
+-- Locks: none.
+-- Index: primary key; x_jobs_unhappy_idx or x_jobs_running_idx where the state has one.
+-- Bound: :limit rows.
+select j.id, j.name, j.queue, j.state, j.priority, j.tenant_id, j.idempotency_key, j.concurrency_key,
+       j.input::text, j.result::text, j.progress::text, j.attempt, j.max_attempts, j.claims,
+       j.worker_id, j.lease_expires_at, j.run_at, j.last_error, j.error_code, j.stop_reason,
+       j.enqueued_by, j.trace_parent, j.created_at, j.started_at, j.finished_at, j.is_armed
+  from x_jobs j
+ where (:'queue'::text is null or j.queue = :'queue'::text)
+   and (:'name'::text is null or j.name = :'name'::text)
+   and (:'state'::text is null or j.state = :'state'::text)
+   and (:'tenant_id'::text is null or j.tenant_id = :'tenant_id'::text)
+   and (:'id_from'::uuid is null or j.id >= :'id_from'::uuid)
+   and (:'id_to'::uuid is null or j.id <= :'id_to'::uuid)
+   and (:'created_from'::timestamptz is null or j.created_at >= :'created_from'::timestamptz)
+   and (:'created_to'::timestamptz is null or j.created_at < :'created_to'::timestamptz)
+   and (:'after'::uuid is null or j.id < :'after'::uuid)
+   and (:'before'::uuid is null or j.id > :'before'::uuid)
+ order by case when :'before'::uuid is null then j.id end desc,
+          case when :'before'::uuid is not null then j.id end
+ limit :'limit'::int;
