@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,7 +17,6 @@ from django_durable_jobs.store.registry import get_store
 
 # Further than this, the database's own calendar is at its end.
 MAX_TTL: Final = timedelta(days=36_525)
-_JSON: Final = Codec()
 
 
 def publish_event(
@@ -50,7 +50,12 @@ def publish_event(
     lifetime = settings.EVENT_TTL if ttl is None else parse_duration(ttl, subject="ttl")
     if not timedelta(0) < lifetime <= MAX_TTL:
         raise EventRefused("ttl", "is not above zero and at most 100 years")
-    text = _JSON.encode(payload, subject=f"Event '{name}'", path="payload")
+    text = _json().encode(payload, subject=f"Event '{name}'", path="payload")
     event_id = new_id()
     get_store().publish(event_id, name, text, key=key, ttl=lifetime)
     return event_id
+
+
+@cache
+def _json() -> Codec:
+    return Codec()

@@ -41,21 +41,11 @@ def suspension_in(error: BaseException) -> Suspension | None:
     """
     if isinstance(error, Suspension):
         return error
-    if isinstance(error, BaseExceptionGroup):
-        _, others = error.split(Suspension)
-        if others is None:
-            return _first_leaf(error)
+    if isinstance(error, BaseExceptionGroup) and error.split(Suspension)[1] is None:
+        return suspension_in(error.exceptions[0])
     return None
 
 
 def is_suspension(error: BaseException) -> bool:
     """Whether *error* parks the run and must be let pass by code that catches everything."""
     return suspension_in(error) is not None
-
-
-def _first_leaf(group: BaseExceptionGroup[BaseException]) -> Suspension | None:
-    for error in group.exceptions:
-        found = suspension_in(error)
-        if found is not None:
-            return found
-    return None

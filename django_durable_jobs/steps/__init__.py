@@ -1,0 +1,30 @@
+"""Durable steps: what a body finished stays finished, whatever becomes of its process.
+
+A body is run from the top at every attempt and after every wait. A step that an earlier
+run finished answers its stored output without running its function again; the first
+one that is not stored yet runs, and its output is stored before the call returns.
+
+- A step's name is its key. It must be the same at every run and used once in a run: a
+  name made of the time, of chance or of a set's order would never be found again.
+- What a step answers is decoded from what was stored, the first time too.
+- A function that raises stores nothing; its retry is the job's retry. A process that
+  dies after the function's effect and before the checkpoint runs it again: only
+  ``step.atomic``, whose effects are in the jobs' own database, is exactly once.
+- A wait (``sleep``, ``sleep_until``, ``wait_for_event``) stores when it ends, then parks
+  the run: ``Suspension`` unwinds the body, and later the body comes back to it.
+- Every write is refused when the attempt was cancelled (``Aborted``), and again by the
+  store when the claim no longer holds the job (``LeaseLost``).
+"""
+
+from .context import JobContext
+from .suspension import Suspension, is_suspension, suspension_in
+from .verbs import StepContext, TimedSteps
+
+__all__ = [
+    "JobContext",
+    "StepContext",
+    "Suspension",
+    "TimedSteps",
+    "is_suspension",
+    "suspension_in",
+]
