@@ -90,7 +90,6 @@ SETTINGS: Final[dict[str, Setting]] = {
     "LEASE": Setting("60s", _duration, "How long a claim holds without renewal."),
     "POLL_MAX": Setting("3s", _duration, "Longest idle poll while no wake-up is proven."),
     "QUEUES": Setting({}, _queues, "Queues and their options; empty: those the jobs name."),
-    "OUTBOX_DATABASES": Setting((), _names, "Aliases that carry an outbox table."),
     "MAX_PAYLOAD": Setting(1_048_576, _count, "Largest input, result or output, in bytes."),
     "GRACE": Setting("30s", _duration, "How long a stop waits for running jobs."),
     "KILL_GRACE": Setting("5s", _duration, "How long a timed-out body may take to end."),
@@ -117,7 +116,6 @@ class _Settings:
     LEASE: timedelta
     POLL_MAX: timedelta
     QUEUES: dict[str, dict[str, Any]]
-    OUTBOX_DATABASES: tuple[str, ...]
     MAX_PAYLOAD: int
     GRACE: timedelta
     KILL_GRACE: timedelta

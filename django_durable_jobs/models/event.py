@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 
-class Xid8Field(models.TextField):
+class Xid8Field(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
     """PostgreSQL's 8-byte transaction id, as text."""
 
     def db_type(self, connection: object) -> str:

@@ -8,12 +8,13 @@ against it. Values cross the port frozen (``rows``); the errors a driver raises 
 """
 
 from .port import Features, JobStore, Listener
-from .registry import get_store, install_store, reset_store
+from .registry import get_detached_store, get_store, install_store, reset_store
 
 __all__ = [
     "Features",
     "JobStore",
     "Listener",
+    "get_detached_store",
     "get_store",
     "install_store",
     "reset_store",

@@ -20,8 +20,9 @@ DRIVERS: Final = {
 }
 """Short names for ``DURABLE_JOBS["DRIVER"]``; anything else is a dotted path."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _installed: JobStore | None = None
+_detached: JobStore | None = None
 
 
 def get_store() -> JobStore:
@@ -40,19 +41,31 @@ def get_store() -> JobStore:
     return store
 
 
+def get_detached_store() -> JobStore:
+    """The store on connections of its own, whatever transaction the caller is in."""
+    global _detached
+    store = get_store()
+    with _lock:
+        if _detached is None:
+            _detached = store.for_worker()
+        return _detached
+
+
 def install_store(store: JobStore) -> None:
     """Use *store* in this process instead of the one the setting names."""
     global _installed
+    reset_store()
     _installed = store
 
 
 def reset_store() -> None:
     """Forget the store in force; the next use makes it anew from the setting."""
-    global _installed
+    global _installed, _detached
     with _lock:
-        if _installed is not None:
-            _installed.close()
-        _installed = None
+        for store in (_installed, _detached):
+            if store is not None:
+                store.close()
+        _installed = _detached = None
 
 
 def _from_setting() -> JobStore:

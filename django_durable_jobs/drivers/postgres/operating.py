@@ -80,7 +80,7 @@ class Operating(Session):
             raise JobDuplicate(job.name, self._holder_of(job)) from error
         if not rows:
             raise JobNotRequeueable(job_id, self._known(job_id).state)
-        return self._announced(job_row(rows[0]))
+        return job_row(rows[0])
 
     def cancel(self, job_id: UUID, *, reason: str) -> str | None:
         rows = self.executor.fetch("cancel", {"shift": shift(), "job_id": job_id, "reason": reason})
@@ -90,7 +90,7 @@ class Operating(Session):
         rows = self.executor.fetch("promote", {"shift": shift(), "job_id": job_id})
         if not rows:
             raise JobNotPromotable(job_id, self._known(job_id).state)
-        return self._announced(job_row(rows[0]))
+        return job_row(rows[0])
 
     def remove(self, job_id: UUID) -> None:
         if not self.executor.fetch("remove", {"job_id": job_id}):
@@ -113,10 +113,6 @@ class Operating(Session):
             if age is not None:
                 oldest[queue] = max(age, oldest.get(queue, 0.0), 0.0)
         return [QueueStats(queue, counts[queue], oldest.get(queue)) for queue in counts]
-
-    def _announced(self, job: JobRow) -> JobRow:
-        self.on_commit(lambda: self.wake([Wake(job.queue)]))
-        return job
 
     def _known(self, job_id: UUID) -> JobRow:
         job = self.show(job_id)

@@ -1,0 +1,86 @@
+"""Store prepared rows where the caller's transaction decides over them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from django.db import connections
+
+from django_durable_jobs.conf import settings
+from django_durable_jobs.exceptions import TransactionNotCovered
+from django_durable_jobs.signals import job_enqueued
+from django_durable_jobs.store import JobStore, get_detached_store, get_store
+from django_durable_jobs.store.rows import ConflictPolicy, Inserted, NewJob, Wake
+
+logger = logging.getLogger("django_durable_jobs.enqueue")
+
+ANNOUNCED_AHEAD: Final = 30.0
+"""Rows due within so many seconds are announced with their time.
+
+As long as the longest pause between a worker's looks at the store, so that a job due
+between two looks still starts on time.
+"""
+
+
+def send(
+    jobs: Sequence[NewJob], *, on_conflict: ConflictPolicy, transactional: bool
+) -> list[Inserted]:
+    """Store *jobs*, all or none, and wake their queues after the commit.
+
+    Inside a transaction on the jobs database they commit and roll back with it, savepoints
+    included; outside one they are stored when this returns.
+
+    Raises:
+        TransactionNotCovered: The open transaction is on another database, which the
+            jobs cannot join: they could run before it commits, or although it rolled back.
+        JobDuplicate: A live job holds a key and *on_conflict* is ``raise``.
+        KeyContended: Another open transaction holds the same key.
+        StoreUnavailable: The store could not be reached.
+    """
+    if not jobs:
+        return []
+    store = get_store() if transactional else get_detached_store()
+    if transactional:
+        _refuse_uncovered(store, jobs[0].name)
+    answers = store.insert(jobs, on_conflict=on_conflict)
+    wakes = [
+        Wake(answer.queue, answer.due_in)
+        for answer in answers
+        if answer.created and answer.due_in <= ANNOUNCED_AHEAD
+    ]
+    if wakes:
+        store.on_commit(lambda: _wake(store, wakes))
+    if job_enqueued.has_listeners():
+        for job, answer in zip(jobs, answers, strict=True):
+            if answer.created:
+                job_enqueued.send_robust(
+                    sender=send, job_name=job.name, queue=job.queue, job_id=answer.id
+                )
+    return answers
+
+
+def _wake(store: JobStore, wakes: Sequence[Wake]) -> None:
+    try:
+        store.wake(wakes)
+    except Exception:
+        # The rows are committed and polling finds them; a caller told of an error here
+        # would enqueue again.
+        logger.warning("jobs.wake.failed: workers will find the jobs by polling.", exc_info=True)
+
+
+def _refuse_uncovered(store: JobStore, job: str) -> None:
+    if not store.features.transactional or store.in_atomic_block():
+        return
+    for connection in connections.all(initialized_only=True):
+        if connection.alias != settings.DATABASE and any(
+            not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks
+        ):
+            raise TransactionNotCovered(
+                f"Job '{job}' was enqueued inside a transaction on the database "
+                f"'{connection.alias}', which the jobs on '{settings.DATABASE}' cannot join: "
+                "the job could run before that transaction commits.",
+                "Enqueue after it (transaction.on_commit), or say that the job may run whatever "
+                "becomes of it: .using(transactional=False).",
+            )

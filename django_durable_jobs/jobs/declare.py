@@ -1,0 +1,196 @@
+"""``@job``: a function becomes a job."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
+
+from django.apps import apps
+
+from django_durable_jobs.durations import Duration, parse_duration
+from django_durable_jobs.enqueue.options import check_priority
+from django_durable_jobs.exceptions import DeclarationInvalid, DurationInvalid, OptionInvalid
+from django_durable_jobs.policies.retry import Retry
+from django_durable_jobs.steps import JobContext
+from django_durable_jobs.store.names import name_fault
+
+from .definition import Declaration, Inputs, JobDefinition
+from .registry import register
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_QUEUE: Final = "default"
+
+
+class Declare(Protocol):
+    """The decorator that ``@job(...)`` answers."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[JobContext, P], R], /) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> JobDefinition[P, R]: ...
+
+
+@overload
+def job(fn: Callable[Concatenate[JobContext, P], R], /) -> JobDefinition[P, R]: ...
+@overload
+def job(fn: Callable[P, R], /) -> JobDefinition[P, R]: ...
+@overload
+def job(
+    *,
+    name: str | None = None,
+    queue: str = DEFAULT_QUEUE,
+    priority: int = 0,
+    retry: Retry | None = None,
+    timeout: Duration | None = None,
+    idempotency_key: Callable[[Inputs], str] | None = None,
+    tenant: Callable[[Inputs], object] | None = None,
+    on_settled: Callable[[Any], object] | None = None,
+    atomic: bool = False,
+    aliases: Iterable[str] = (),
+) -> Declare: ...
+def job(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    queue: str = DEFAULT_QUEUE,
+    priority: int = 0,
+    retry: Retry | None = None,
+    timeout: Duration | None = None,
+    idempotency_key: Callable[[Inputs], str] | None = None,
+    tenant: Callable[[Inputs], object] | None = None,
+    on_settled: Callable[[Any], object] | None = None,
+    atomic: bool = False,
+    aliases: Iterable[str] = (),
+) -> Any:
+    """Declare a function as a job.
+
+    The signature is the schema of its input; a first parameter called ``ctx`` is given the
+    ``JobContext``.
+
+    Args:
+        name: Stored with every job; ``<app_label>.<function>`` if omitted. Give one before
+            you rename or move the function.
+        queue: Where its jobs wait.
+        priority: Higher is claimed first, -32767 to 32767.
+        retry: How often and when it is tried again.
+        timeout: Longest attempt; no limit if omitted.
+        idempotency_key: From the input (``lambda i: f"order:{i.order_id}"``) to a key that at
+            most one live job of this name and tenant holds.
+        tenant: From the input to the tenant whose work it is.
+        on_settled: Called once with a ``Settled`` value after the job finished.
+        atomic: Body and settle are one transaction of the jobs database: its effects there
+            happen exactly once. Steps are refused in it.
+        aliases: Earlier names of this job; stored jobs under them are run by it.
+
+    Raises:
+        DeclarationInvalid: The declaration could not be honoured.
+        JobNameTaken: Another job has the name or an alias.
+    """
+
+    def declare(function: Callable[..., Any]) -> JobDefinition[..., Any]:
+        _require_plain_function(function)
+        label = name or _default_name(function)
+        definition: JobDefinition[..., Any] = JobDefinition(
+            function,
+            Declaration(
+                name=_name(label, "name", label),
+                queue=_name(label, "queue", queue),
+                priority=_priority(label, priority),
+                retry=_retry(label, retry),
+                timeout=_timeout(label, timeout),
+                idempotency_key=_callable(label, "idempotency_key", idempotency_key),
+                tenant=_callable(label, "tenant", tenant),
+                on_settled=_callable(label, "on_settled", on_settled),
+                atomic=atomic,
+                aliases=tuple(_name(label, "alias", alias) for alias in aliases),
+            ),
+        )
+        register(definition)
+        return definition
+
+    return declare if fn is None else declare(fn)
+
+
+def _require_plain_function(function: Any) -> None:
+    label = getattr(function, "__qualname__", type(function).__name__)
+    if not inspect.isfunction(function):
+        raise DeclarationInvalid(
+            label, "is not a function.", "Put @job on a plain function, outermost."
+        )
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise DeclarationInvalid(
+            label,
+            "is an async function, which jobs cannot be yet.",
+            "Declare a plain function; call async code in it with asgiref's async_to_sync.",
+        )
+    if inspect.isgeneratorfunction(function):
+        raise DeclarationInvalid(
+            label, "is a generator: calling it would run nothing.", "Return instead of yield."
+        )
+
+
+def _default_name(function: Callable[..., Any]) -> str:
+    if not apps.apps_ready:
+        raise DeclarationInvalid(
+            function.__qualname__,
+            "is declared before the apps are loaded, so its app is not known.",
+            "Import the module later, or give the job a name.",
+        )
+    config = apps.get_containing_app_config(function.__module__)
+    owner = function.__module__ if config is None else config.label
+    return f"{owner}.{function.__name__}"
+
+
+def _name(job: str, what: str, value: object) -> str:
+    fault = name_fault(value)
+    if fault is not None:
+        raise DeclarationInvalid(ascii(job)[1:-1][:60], f"has a {what} that {fault}.")
+    return str(value)
+
+
+def _priority(job: str, value: object) -> int:
+    try:
+        return check_priority(job, "priority", value)
+    except OptionInvalid as error:
+        raise DeclarationInvalid(
+            job, error.cause.split(": option ", 1)[1].replace("priority", "has a priority that", 1)
+        ) from error
+
+
+def _retry(job: str, value: object) -> Retry:
+    if value is None:
+        return Retry()
+    if not isinstance(value, Retry):
+        raise DeclarationInvalid(
+            job,
+            f"has a retry that is a {type(value).__name__}.",
+            "Write retry=Retry(attempts=5).",
+        )
+    return value
+
+
+def _timeout(job: str, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        timeout = parse_duration(value, subject="timeout")
+    except DurationInvalid as error:
+        reason = error.cause.removeprefix("timeout").strip()
+        raise DeclarationInvalid(job, f"has a timeout that {reason}", error.fix) from error
+    if not timeout:
+        raise DeclarationInvalid(job, "has a timeout of zero.", "Leave it out for no limit.")
+    return timeout
+
+
+def _callable(job: str, what: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise DeclarationInvalid(
+            job,
+            f"has a {what} that is a {type(value).__name__}.",
+            f"Give a function: {what}=lambda i: ...",
+        )
+    return value

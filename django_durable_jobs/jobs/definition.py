@@ -1,0 +1,300 @@
+"""A declared job: what it is called, how it runs, and how it is enqueued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, update_wrapper
+from types import SimpleNamespace
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+
+from django_durable_jobs.enqueue import Options, prepare, send
+from django_durable_jobs.enqueue.options import check_name
+from django_durable_jobs.exceptions import (
+    DeclarationInvalid,
+    InputInvalid,
+    JobNotFound,
+    OptionInvalid,
+    PayloadInvalid,
+    PayloadTypeUnsupported,
+    QueueNotDeclared,
+    ResultUnserializable,
+)
+from django_durable_jobs.payloads import Codec
+from django_durable_jobs.policies.retry import Retry
+from django_durable_jobs.steps import JobContext
+from django_durable_jobs.store import get_store
+from django_durable_jobs.store.rows import Inserted
+
+from .inputs import InputSchema
+from .registry import declared_queues
+from .result import JobResult
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Inputs = Any
+"""A job's input as attributes: ``i.order_id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What ``@job`` was told."""
+
+    name: str
+    queue: str
+    priority: int
+    retry: Retry
+    timeout: timedelta | None
+    idempotency_key: Callable[[Inputs], str] | None
+    tenant: Callable[[Inputs], object] | None
+    on_settled: Callable[[Any], object] | None
+    atomic: bool
+    aliases: tuple[str, ...]
+
+
+class JobDefinition(Generic[P, R]):
+    """The handle that ``@job`` answers. Calling it calls the function, with no queue at all.
+
+    Attributes:
+        name: Stored with every job; the key of the registry.
+        aliases: Earlier names, under which stored jobs are still run.
+        source: Where it is declared, for messages.
+    """
+
+    def __init__(self, fn: Callable[..., R], declaration: Declaration) -> None:
+        self.fn = fn
+        self.declaration = declaration
+        self.name = declaration.name
+        self.queue = declaration.queue
+        self.priority = declaration.priority
+        self.retry = declaration.retry
+        self.timeout = declaration.timeout
+        self.on_settled = declaration.on_settled
+        self.atomic = declaration.atomic
+        self.aliases = declaration.aliases
+        self.inputs = InputSchema.from_function(fn, job=declaration.name)
+        code = fn.__code__
+        self.source = (
+            f"{fn.__module__}.{fn.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+        )
+        update_wrapper(self, fn)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        return self.fn(*args, **kwargs)
+
+    # -- enqueue
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
+        """Store one job in the caller's transaction; workers are woken after the commit.
+
+        Raises:
+            InputInvalid: The arguments do not fit the signature.
+            PayloadTooLarge: They are above ``DURABLE_JOBS["MAX_PAYLOAD"]``.
+            QueueNotDeclared: No worker is told to serve the queue.
+            TransactionNotCovered: The open transaction is on another database.
+            KeyContended: Another open transaction holds the same idempotency key.
+            StoreUnavailable: The database could not be reached.
+        """
+        return self.using().enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
+        """``enqueue`` from async code."""
+        return await self.using().aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[JobResult[R]]:
+        """Store many jobs, all or none; one answer per input, in order.
+
+        Every input is checked before anything is stored; an error names the place of the
+        bad one (``[500].order_id``).
+        """
+        return self.using().enqueue_many(inputs)
+
+    def using(self, **options: Any) -> Enqueuer[P, R]:
+        """The same job with options for the next enqueue; see ``Options``.
+
+        Raises:
+            OptionInvalid: An option is unknown or its value cannot be honoured.
+        """
+        return Enqueuer(self, Options().merged(self.name, options))
+
+    def get_result(self, job_id: UUID | str) -> JobResult[R]:
+        """Look a job up.
+
+        Raises:
+            JobNotFound: No job of this name has this id.
+        """
+        try:
+            wanted = job_id if isinstance(job_id, UUID) else UUID(job_id)
+        except ValueError:
+            raise JobNotFound(job_id) from None
+        row = get_store().show(wanted)
+        if row is None or row.name not in (self.name, *self.aliases):
+            raise JobNotFound(job_id)
+        return JobResult(wanted, row.state, False, self, row)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the body here and now, on input as a worker would see it.
+
+        Nothing is stored: steps run unrecorded, and a wait is refused. The result has been
+        through its JSON form and back.
+
+        Raises:
+            InputInvalid: The arguments do not fit the signature.
+            StepRefused: The body waits.
+        """
+        values = self.load_input(self.inputs.bind(args, kwargs))
+        store = get_store()
+        context = JobContext.inline(self.name, store=store, atomic_job=self.atomic)
+        if self.atomic:
+            with store.atomic():
+                return self.load_result(self.dump_result(self.run(context, values)))
+        return self.load_result(self.dump_result(self.run(context, values)))
+
+    # -- the run
+
+    def run(self, context: JobContext, values: Mapping[str, Any]) -> R:
+        """Call the body."""
+        if self.inputs.takes_context:
+            return self.fn(context, **values)
+        return self.fn(**values)
+
+    def load_input(self, text: str) -> dict[str, Any]:
+        return self.inputs.load(text)
+
+    def dump_result(self, value: object) -> str:
+        """Encode what the body returned.
+
+        Raises:
+            ResultUnserializable: It has no exact JSON form.
+            PayloadTooLarge: It is above ``DURABLE_JOBS["MAX_PAYLOAD"]``.
+        """
+        try:
+            return self._result_codec.encode(
+                value, subject=f"The result of job '{self.name}'", path="result"
+            )
+        except PayloadInvalid as error:
+            raise ResultUnserializable(self.name, error.problem) from error
+
+    def load_result(self, text: str) -> R:
+        value: R = self._result_codec.decode(text, subject=f"The result of job '{self.name}'")
+        return value
+
+    @cached_property
+    def _result_codec(self) -> Codec:
+        try:
+            annotation = get_type_hints(self.fn, include_extras=True).get("return", Any)
+        except Exception as error:
+            # Annotations are expressions: evaluating one may raise anything.
+            raise DeclarationInvalid(
+                self.name, f"has a return annotation that cannot be resolved: {error}."
+            ) from error
+        try:
+            return Codec(annotation)
+        except PayloadTypeUnsupported as error:
+            raise DeclarationInvalid(
+                self.name, f"has a return annotation without a JSON form: {error.cause}", error.fix
+            ) from error
+
+    def problems(self) -> list[DeclarationInvalid]:
+        """What makes the declaration unusable, found once every module is imported."""
+        found = [self.inputs.problem] if self.inputs.problem else []
+        try:
+            _ = self._result_codec
+        except DeclarationInvalid as error:
+            found.append(error)
+        if self.queue not in declared_queues():
+            found.append(QueueNotDeclared(self.name, self.queue, declared_queues()))
+        return found
+
+    # -- derived from the input
+
+    def key_for(self, text: str) -> str | None:
+        declared = self.declaration.idempotency_key
+        if declared is None:
+            return None
+        return check_name(self.name, "idempotency_key", declared(self._attributes(text)))
+
+    def tenant_for_input(self, text: str) -> str:
+        declared = self.declaration.tenant
+        if declared is None:
+            return ""
+        tenant = declared(self._attributes(text))
+        return "" if tenant is None else check_name(self.name, "tenant", str(tenant))
+
+    def tenant_for(self, **inputs: Any) -> str:
+        """The tenant that a call with *inputs* belongs to, "" for none."""
+        return self.tenant_for_input(self.inputs.bind((), inputs))
+
+    def _attributes(self, text: str) -> SimpleNamespace:
+        return SimpleNamespace(**self.load_input(text))
+
+
+class Enqueuer(Generic[P, R]):
+    """A job with options; answers of ``using()``."""
+
+    def __init__(self, definition: JobDefinition[P, R], options: Options) -> None:
+        self._definition = definition
+        self._options = options
+
+    def using(self, **options: Any) -> Enqueuer[P, R]:
+        """These options and more; a later one wins."""
+        merged = self._options.merged(self._definition.name, options)
+        return Enqueuer(self._definition, merged)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
+        """See ``JobDefinition.enqueue``."""
+        (result,) = self._send([self._definition.inputs.bind(args, kwargs)])
+        return result
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
+        """``enqueue`` from async code."""
+        # Thread-sensitive, so that it runs on the connection of the caller's transaction.
+        return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
+
+    def enqueue_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[JobResult[R]]:
+        """See ``JobDefinition.enqueue_many``."""
+        texts: list[str] = []
+        for place, values in enumerate(inputs):
+            if not isinstance(values, Mapping):
+                raise InputInvalid(
+                    self._definition.name,
+                    [(f"[{place}]", f"is a {type(values).__name__}, not a dict of inputs")],
+                )
+            try:
+                texts.append(self._definition.inputs.bind((), values))
+            except InputInvalid as error:
+                raise InputInvalid(
+                    self._definition.name,
+                    [(f"[{place}].{path}", message) for path, message in error.problems],
+                ) from None
+        return self._send(texts)
+
+    def _send(self, texts: list[str]) -> list[JobResult[R]]:
+        definition, options = self._definition, self._options
+        queue = options.queue or definition.queue
+        if queue not in (queues := declared_queues()):
+            raise QueueNotDeclared(definition.name, queue, queues)
+        if options.idempotency_key is not None and len(texts) > 1:
+            raise OptionInvalid(
+                definition.name,
+                "idempotency_key",
+                "is one key for many jobs.",
+                "Declare how the key is derived: @job(idempotency_key=lambda i: ...).",
+            )
+        answers = send(
+            [prepare(definition, text, options) for text in texts],
+            on_conflict=options.on_conflict,
+            transactional=options.transactional,
+        )
+        return [self._result(answer) for answer in answers]
+
+    def _result(self, answer: Inserted) -> JobResult[R]:
+        return JobResult(answer.id, answer.state, not answer.created, self._definition)
