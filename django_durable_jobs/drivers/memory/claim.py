@@ -6,10 +6,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import Final
 from uuid import UUID
 
 from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import ClaimQueuesEmpty
+from django_durable_jobs.policies.bounds import finite_count
 from django_durable_jobs.store.rows import (
     BuriedJob,
     ClaimedJob,
@@ -22,7 +24,10 @@ from django_durable_jobs.store.rows import (
 )
 
 from .records import NEVER, JobRecord
-from .tables import Tables, whole_number
+from .tables import Tables
+
+_LAPSED: Final = "The lease lapsed: the worker was killed or cut off."
+_EXHAUSTED: Final = "attempts exhausted by lost workers"
 
 
 class Claiming(Tables):
@@ -31,18 +36,19 @@ class Claiming(Tables):
     ) -> list[ClaimedJob]:
         if not demands:
             raise ClaimQueuesEmpty
-        for demand in demands:
-            whole_number(demand.count, f"The count asked of queue '{demand.queue}'")
+        wanted = {
+            demand.queue: finite_count(demand.count, minimum=0, subject="A claim's count")
+            for demand in demands
+        }
         with self._lock:
             now = clock.now()
             return [
                 record.take(worker_id, now, lease)
-                for demand in demands
-                for record in self._choose(demand)
+                for queue, count in wanted.items()
+                for record in self._choose(queue, count)
             ]
 
     def arm(self, *, limit: int) -> int:
-        whole_number(limit, "The limit")
         with self._lock:
             now = clock.now()
             due = sorted(
@@ -66,7 +72,9 @@ class Claiming(Tables):
         lease: timedelta,
         drop_exhausted: Collection[str],
     ) -> Rescued:
-        whole_number(limit, "The limit")
+        if not queues:
+            raise ClaimQueuesEmpty
+        limit = finite_count(limit, minimum=0, subject="A rescue's limit")
         with self._lock:
             now = clock.now()
             lapsed = sorted(
@@ -87,7 +95,7 @@ class Claiming(Tables):
                     self._bury(record, states.FAILED if is_dropped else states.DEAD, now)
                     buried.append(record.buried())
                 else:
-                    self._remember_attempt(record, "lapsed", now, message="The lease lapsed.")
+                    self._remember_attempt(record, "lapsed", now, message=_LAPSED)
                     claimed.append(record.take(worker_id, now, lease))
             return Rescued(tuple(claimed), tuple(buried))
 
@@ -120,6 +128,8 @@ class Claiming(Tables):
                 self._workers.pop(worker_id, None)
 
     def probe(self, queues: Collection[str]) -> Probe:
+        if not queues:
+            raise ClaimQueuesEmpty
         with self._lock:
             now = clock.now()
             served = [
@@ -142,23 +152,23 @@ class Claiming(Tables):
                 lapse_in=(min(leases) - now).total_seconds() if leases else None,
             )
 
-    def _choose(self, demand: QueueDemand) -> list[JobRecord]:
-        """The rows that *demand* gets, in the order in which they should start."""
-        if demand.queue in self._paused:
+    def _choose(self, queue: str, count: int) -> list[JobRecord]:
+        """The rows that a claim of *count* gets, in the order in which they should start."""
+        if queue in self._paused:
             return []
         armed = sorted(
             (
                 record
                 for record in self._live.values()
-                if record.is_armed and record.new.queue == demand.queue
+                if record.is_armed and record.new.queue == queue
             ),
             key=lambda record: (-record.new.priority, _lane(record), *_oldest_due_first(record)),
         )
         chosen: list[JobRecord] = []
         for _, rivals in groupby(armed, key=lambda record: record.new.priority):
             lanes = [list(lane) for _, lane in groupby(rivals, key=_lane)]
-            chosen += _in_turn(lanes, demand.count - len(chosen))
-            if len(chosen) == demand.count:
+            chosen += _in_turn(lanes, count - len(chosen))
+            if len(chosen) == count:
                 break
         return chosen
 
@@ -168,6 +178,7 @@ class Claiming(Tables):
         self._remember_attempt(record, state, now, message=message)
         record.last_error = message
         record.error_code = ""
+        record.stop_reason = _EXHAUSTED
         self._finish(record, state, now)
 
 

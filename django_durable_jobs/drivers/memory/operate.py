@@ -16,12 +16,13 @@ from django_durable_jobs.exceptions import (
     JobNotRequeueable,
     PageInvalid,
 )
+from django_durable_jobs.policies.bounds import finite_count
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
 
 from .records import JobRecord
-from .tables import Tables, whole_number
+from .tables import Tables
 
-MAX_PAGE: Final = 200
+MAX_JOB_PAGE: Final = 200
 
 
 class Operating(Tables):
@@ -33,24 +34,30 @@ class Operating(Tables):
     def list_jobs(
         self, where: JobFilter, *, limit: int, after: UUID | None, before: UUID | None
     ) -> list[JobRow]:
-        if whole_number(limit, "The page size") > MAX_PAGE:
-            raise PageInvalid(f"A page holds at most {MAX_PAGE} jobs; {limit} were asked for.")
+        limit = finite_count(limit, minimum=0, subject="A page's limit")
+        if limit > MAX_JOB_PAGE:
+            raise PageInvalid(
+                f"A page of {limit} jobs was asked for; the most is {MAX_JOB_PAGE}.",
+                "Ask for fewer and page on with a cursor.",
+            )
         if after is not None and before is not None:
-            raise PageInvalid("A page begins after one job or before one, not both.")
+            raise PageInvalid("Both cursors were given, after and before.", "Give one of them.")
         with self._lock:
+            # Ids grow with time, and a cursor whose job is gone still says where to go on.
             newest_first = sorted(
-                (record for record in self._jobs.values() if _matches(record, where)),
-                key=_age,
+                (
+                    record
+                    for record in self._jobs.values()
+                    if _matches(record, where)
+                    and (after is None or record.id < after)
+                    and (before is None or record.id > before)
+                ),
+                key=lambda record: record.id,
                 reverse=True,
             )
-            if after is not None:
-                line = self._cursor(after, "after")
-                newest_first = [record for record in newest_first if _age(record) < line]
             if before is not None:
-                line = self._cursor(before, "before")
-                newer = [record for record in newest_first if _age(record) > line]
                 # Those next to the cursor, not the newest of all.
-                newest_first = newer[max(len(newer) - limit, 0) :]
+                newest_first = newest_first[max(len(newest_first) - limit, 0) :]
             return [record.row() for record in newest_first[:limit]]
 
     def attempts(self, job_id: UUID) -> list[AttemptRow]:
@@ -73,8 +80,7 @@ class Operating(Tables):
             record.attempt = 0
             if max_attempts is not None:
                 record.max_attempts = max_attempts
-            record.result = record.progress = record.unknown_since = None
-            record.started_at = record.finished_at = None
+            record.result = record.unknown_since = record.finished_at = None
             record.last_error = record.error_code = record.stop_reason = ""
             self._enliven(record)
             self._wakes.send([Wake(record.new.queue)])
@@ -106,7 +112,7 @@ class Operating(Tables):
         with self._lock:
             record = self._known(job_id)
             if record.state not in states.REMOVABLE_STATES:
-                raise JobNotRemovable(job_id, record.state)
+                raise JobNotRemovable(job_id, record.state, "Cancel it first.")
             self._forget_live(record)
             del self._jobs[job_id]
             self._steps.pop(job_id, None)
@@ -118,8 +124,9 @@ class Operating(Tables):
 
     def resume_queue(self, queue: str) -> None:
         with self._lock:
-            self._paused.discard(queue)
-            self._wakes.send([Wake(queue)])
+            if queue in self._paused:
+                self._paused.remove(queue)
+                self._wakes.send([Wake(queue)])
 
     def stats(self) -> list[QueueStats]:
         with self._lock:
@@ -147,16 +154,6 @@ class Operating(Tables):
         if record is None:
             raise JobNotFound(job_id)
         return record
-
-    def _cursor(self, job_id: UUID, name: str) -> tuple[datetime, UUID]:
-        record = self._jobs.get(job_id)
-        if record is None:
-            raise PageInvalid(f"The cursor '{name}' of the job list names no job: {job_id}.")
-        return _age(record)
-
-
-def _age(record: JobRecord) -> tuple[datetime, UUID]:
-    return (record.created_at, record.id)
 
 
 def _matches(record: JobRecord, where: JobFilter) -> bool:

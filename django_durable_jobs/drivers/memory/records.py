@@ -102,11 +102,6 @@ class JobRecord:
             unknown_since=self.unknown_since,
         )
 
-    def let_go(self) -> None:
-        """End the claim; whoever held it can write no more."""
-        self.worker_id = None
-        self.lease_expires_at = None
-
     def become_due(self, run_at: datetime, now: datetime) -> None:
         self.run_at = run_at
         self.is_armed = run_at <= now

@@ -55,9 +55,11 @@ class Settling(Waiting):
             record.unknown_since = None
         elif record.unknown_since is None:
             record.unknown_since = now
+        if settlement.state == states.DONE:
+            record.last_error = record.error_code = ""
+        record.result = settlement.result
+        record.stop_reason = settlement.stop_reason
         if settlement.state in _FINAL:
-            record.result = settlement.result
-            record.stop_reason = settlement.stop_reason
             self._finish(record, settlement.state, now)
         else:
             self._park(record, settlement, now)
@@ -82,7 +84,7 @@ class Settling(Waiting):
     def _park(self, record: JobRecord, settlement: Settlement, now: datetime) -> None:
         """Put the row back among the waiting ones."""
         record.state = settlement.state
-        record.let_go()
+        record.lease_expires_at = None
         record.become_due(_due_at(settlement, now), now)
         if settlement.waits:
             # An event may have come between the body's last look and this park.

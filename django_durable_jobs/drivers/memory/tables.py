@@ -46,7 +46,7 @@ class Tables:
         record.state = state
         record.is_armed = False
         record.finished_at = now
-        record.let_go()
+        record.lease_expires_at = None
         self._forget_live(record)
 
     def _forget_live(self, record: JobRecord) -> None:
@@ -80,14 +80,3 @@ class Tables:
                 finished_at=now,
             )
         )
-
-
-def whole_number(value: object, subject: str) -> int:
-    """*value* as a count.
-
-    Raises:
-        ValueError: It is not a whole number of at least 0.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{subject} is not a whole number of at least 0.")
-    return value

@@ -87,11 +87,12 @@ class TestClaim:
         assert [job.identity.job_id for job in claim(store, 1)] == [wanted]
 
     def test_within_a_lane_the_oldest_due_goes_first_and_ties_go_by_id(
-        self, store: JobStore
+        self, store: JobStore, clock: Clock
     ) -> None:
-        now = store.now()
-        jobs = [new_job(run_at=now - timedelta(seconds=age)) for age in (5, 90, 30, 30, 90)]
+        start = store.now()
+        jobs = [new_job(run_at=start + timedelta(seconds=wait)) for wait in (95, 10, 70, 70, 10)]
         insert(store, *reversed(jobs))
+        clock.advance(minutes=2)
         wanted = [job.id for job in sorted(jobs, key=lambda job: (job.run_at, job.id))]
 
         one_by_one = [job.identity.job_id for _ in range(3) for job in claim(store, 1)]
@@ -118,15 +119,19 @@ class TestClaim:
 
         assert len(claim(store, 12)) == 12
 
-    def test_a_lane_is_taken_in_order_also_when_others_take_turns(self, store: JobStore) -> None:
-        now = store.now()
+    def test_a_lane_is_taken_in_order_also_when_others_take_turns(
+        self, store: JobStore, clock: Clock
+    ) -> None:
+        start = store.now()
         lanes = {
             tenant: [
-                new_job(tenant_id=tenant, run_at=now - timedelta(seconds=9 - i)) for i in range(6)
+                new_job(tenant_id=tenant, run_at=start + timedelta(seconds=wait))
+                for wait in range(1, 7)
             ]
             for tenant in "ab"
         }
         insert(store, *lanes["b"], *lanes["a"])
+        clock.advance(minutes=1)
 
         taken = [job.identity.job_id for _ in range(3) for job in claim(store, 4)]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +9,6 @@ import pytest
 from django_durable_jobs import states
 from django_durable_jobs.exceptions import JobDuplicate
 from django_durable_jobs.store import JobStore
-from django_durable_jobs.store.ids import new_id
 from django_durable_jobs.store.rows import JobFilter, QueueDemand
 
 from .given import (
@@ -22,7 +21,6 @@ from .given import (
     finished,
     insert,
     new_job,
-    parked,
     settle,
     shown,
 )
@@ -68,12 +66,10 @@ class TestEnqueue:
         row = shown(store, job_id)
         assert (row.state, row.run_at) == (states.DELAYED, later)
 
-    def test_an_instant_in_the_past_means_due_now_and_is_kept(self, store: JobStore) -> None:
-        earlier = store.now() - timedelta(days=1)
+    def test_an_instant_in_the_past_means_due_now(self, store: JobStore) -> None:
+        row = shown(store, enqueue(store, run_at=store.now() - timedelta(days=1)))
 
-        row = shown(store, enqueue(store, run_at=earlier))
-
-        assert (row.state, row.is_armed, row.run_at) == (states.READY, True, earlier)
+        assert (row.state, row.is_armed) == (states.READY, True)
 
     def test_all_that_the_enqueue_decided_is_stored(self, store: JobStore) -> None:
         before = store.now()
@@ -301,6 +297,15 @@ class TestTransactions:
 
         assert acts == ["next"]
 
+    def test_a_workers_transaction_runs_its_acts_after_its_commit(self, store: JobStore) -> None:
+        acts: list[str] = []
+
+        with closing(store.for_worker()) as own:
+            with own.atomic():
+                own.on_commit(lambda: acts.append("ran"))
+                assert acts == []
+            assert acts == ["ran"]
+
     def test_a_store_knows_whether_it_is_in_the_users_transaction(self, store: JobStore) -> None:
         assert not store.in_atomic_block()
         with store.atomic():
@@ -342,15 +347,3 @@ class TestTransactions:
             kept = enqueue(store)
 
         assert {row.id for row in every_job(store)} == {holder, kept}
-
-    def test_a_parked_job_holds_its_key_for_a_caller_in_a_transaction(
-        self, store: JobStore
-    ) -> None:
-        job_id, _ = parked(store)
-        new = new_id()
-
-        with store.atomic():
-            [answer] = insert(store, new_job(id=new))
-
-        assert (answer.id, answer.created) == (new, True)
-        assert shown(store, job_id).state == states.SUSPENDED
