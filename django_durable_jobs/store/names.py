@@ -11,7 +11,7 @@ MAX_NAME_BYTES: Final = 200
 def name_fault(name: object) -> str | None:
     """What is wrong with *name*, to continue "The name …"; None if it can be stored exactly."""
     if not isinstance(name, str):
-        return f"is a {type(name).__name__}, not text"
+        return f"is of type {type(name).__name__}, not text"
     if not name.strip():
         return "is blank"
     if "\0" in name:
