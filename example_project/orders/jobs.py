@@ -17,7 +17,7 @@ from .models import Order, Payment, Product, Shipment, StockMovement
 
 @job(
     retry=Retry(attempts=25, delay="500ms", max_delay="5s"),
-    idempotency_key=lambda order_id: f"order:{order_id}",
+    idempotency_key=lambda inputs: f"order:{inputs.order_id}",
 )
 def fulfil(ctx: JobContext, order_id: int) -> str:
     """Charge the customer, take the goods from stock, wait for the picker, pack, ship."""
