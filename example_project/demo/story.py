@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 import signal
@@ -85,37 +84,36 @@ class Story:
         self.once = once
         self.orders: list[Order] = []
         self.kills = 0
-        self._settled_was_said = False
+        self._is_told = False
+        self._order_is_due = _every(SECONDS_BETWEEN_ORDERS)
+        self._pick_is_due = _every(SECONDS_BETWEEN_PICKS)
 
     def tell(self) -> int:
         begun = time.monotonic()
-        order_is_due = _every(SECONDS_BETWEEN_ORDERS)
-        later_order_is_due = _every(SECONDS_BETWEEN_LATER_ORDERS)
-        pick_is_due = _every(SECONDS_BETWEEN_PICKS)
-        customers = itertools.cycle(CUSTOMERS)
         while True:
             self.web.check()
             self.workers.check()
-            if next(order_is_due if len(self.orders) < ORDERS else later_order_is_due) and (
-                len(self.orders) < ORDERS or (not self.once and self._settled_was_said)
-            ):
-                self.orders.append(place_order(next(customers), _basket(len(self.orders))))
-            if next(pick_is_due):
-                announce_picked(by="Rosalind")
-
+            self._customers_and_pickers_act()
             progress = look(self.orders[-ORDERS:])
             self.screen.show(progress)
-            done = sum(order.is_done for order in progress)
-            if self.kills == 0 and done >= KILL_AFTER:
+            if self.kills == 0 and sum(order.is_done for order in progress) >= KILL_AFTER:
                 self._kill_a_busy_worker(progress)
             if len(self.orders) >= ORDERS and all(order.is_settled for order in progress):
                 if self.once:
                     return self._end()
-                self._say_settled()
+                self._tell_the_end()
             if self.once and time.monotonic() - begun > LONGEST_SECONDS:
                 self.screen.say(f"Gave up after {LONGEST_SECONDS} s.")
                 return self._end()
             time.sleep(TICK_SECONDS)
+
+    def _customers_and_pickers_act(self) -> None:
+        wanted = len(self.orders) < ORDERS or self._is_told
+        if wanted and next(self._order_is_due):
+            number = len(self.orders)
+            self.orders.append(place_order(CUSTOMERS[number % len(CUSTOMERS)], _basket(number)))
+        if next(self._pick_is_due):
+            announce_picked(by="Rosalind")
 
     def _kill_a_busy_worker(self, orders: list[Progress]) -> None:
         """SIGKILL the worker process that runs the most orders; try again later if none does."""
@@ -129,12 +127,13 @@ class Story:
         lost = ", ".join(order.number for order in orders if order.job_id in busy[pid])
         self.screen.say(f"Killed worker process {pid} with SIGKILL while it ran {lost}.")
 
-    def _say_settled(self) -> None:
-        if not self._settled_was_said:
+    def _tell_the_end(self) -> None:
+        if not self._is_told:
             summary = sum_up(self.orders, wanted=ORDERS, kills=self.kills)
             self.screen.say(f"All of them: {summary.verdict}.")
             self.screen.say("The shop stays open until Ctrl-C; look around in the admin.")
-            self._settled_was_said = True
+            self._is_told = True
+            self._order_is_due = _every(SECONDS_BETWEEN_LATER_ORDERS)
 
     def _end(self) -> int:
         summary = sum_up(self.orders, wanted=ORDERS, kills=self.kills)
