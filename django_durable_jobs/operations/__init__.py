@@ -3,14 +3,14 @@
 Surfaces (the admin, the command line) ask here and nowhere else. A verb knows no
 permission and writes no record of who used it: the surface checks before and records
 after. Each verb is one statement of the store, so it either happens whole or is
-refused with an ``OperationRefused`` that says what the job's state is now; a double
+refused with one of ``REFUSALS``, which says what the job's state is now; a double
 click, or a worker that was faster, changes nothing twice.
 
 ``OPERATIONS`` is the one table from which a surface derives its buttons, its bulk
 actions, its addresses and its permission checks.
 """
 
-from .bulk import MAX_BULK_ROWS, BulkOutcome, apply_to_each
+from .bulk import MAX_BULK_ROWS, REFUSALS, BulkOutcome, apply_to_each
 from .catalogue import OPERATIONS, Operation
 from .reading import DEFAULT_JOB_PAGE, MAX_JOB_PAGE, attempts, job_cursor, list_jobs, show
 from .verbs import cancel, promote, remove, requeue
@@ -20,6 +20,7 @@ __all__ = [
     "MAX_BULK_ROWS",
     "MAX_JOB_PAGE",
     "OPERATIONS",
+    "REFUSALS",
     "BulkOutcome",
     "Operation",
     "apply_to_each",

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from django_durable_jobs.exceptions import BulkTooLarge, OperationRefused
+from django_durable_jobs.exceptions import (
+    BulkTooLarge,
+    DurableJobsError,
+    EnqueueRefused,
+    OperationRefused,
+)
 
 from .catalogue import Operation
 
 MAX_BULK_ROWS: Final = 1_000
 """Jobs a single call may name."""
+
+REFUSALS: Final = (OperationRefused, EnqueueRefused)
+"""What a verb raises when it does not apply; a requeue can meet a live job with its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class BulkOutcome:
     """
 
     done: tuple[UUID, ...]
-    skipped: tuple[tuple[UUID, OperationRefused], ...]
+    skipped: tuple[tuple[UUID, DurableJobsError], ...]
 
 
 def apply_to_each(
@@ -43,11 +51,11 @@ def apply_to_each(
     if len(wanted) > MAX_BULK_ROWS:
         raise BulkTooLarge(len(wanted), MAX_BULK_ROWS)
     done: list[UUID] = []
-    skipped: list[tuple[UUID, OperationRefused]] = []
+    skipped: list[tuple[UUID, DurableJobsError]] = []
     for job_id in wanted:
         try:
             operation.act(job_id, reason)
-        except OperationRefused as refusal:
+        except REFUSALS as refusal:
             skipped.append((job_id, refusal))
         else:
             done.append(job_id)

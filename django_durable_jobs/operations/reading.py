@@ -36,7 +36,7 @@ def list_jobs(
         PageInvalid: A limit out of range, both cursors, or one that ``job_cursor`` did
             not make.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_JOB_PAGE:
+    if not 1 <= limit <= MAX_JOB_PAGE:
         raise PageInvalid(
             f"A page of jobs cannot have {limit} rows.",
             f"Ask for 1 to {MAX_JOB_PAGE}, and page on with a cursor.",

@@ -1,0 +1,138 @@
+"""What the page of one job shows, read in a fixed number of statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models.functions import Left
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from django_durable_jobs import clock
+from django_durable_jobs.conf import settings
+from django_durable_jobs.models import Job, JobAttempt
+
+from .badges import state_badge, state_label
+from .explaining import explain
+from .payload import SHOWN, Payload, beginning_of, shown, size_of
+from .timeline import draw, read_steps
+from .times import exact_tag, time_tag
+
+PAYLOADS: Final = ("input", "result", "progress")
+SHOWN_ATTEMPTS: Final = 20
+
+_TRACEBACK_SHOWN: Final = 20_000
+_MESSAGE_SHOWN: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A try that did not end done."""
+
+    number: int
+    outcome: str
+    finished: SafeString
+    worker: str
+    error: str
+    code: str
+    message: str
+    traceback: str
+
+
+def detail(job: Job, *, with_payload: bool) -> dict[str, Any]:
+    """Return the context of *job*'s page.
+
+    Args:
+        with_payload: Read inputs, results and outputs; without it they stay in the
+            database.
+    """
+    now = clock.now()
+    steps = read_steps(job, with_output=with_payload)
+    tries = _read_tries(job, now)
+    return {
+        "badge": state_badge(job.state),
+        "why": explain(job, steps, now),
+        "facts": _facts(job, now),
+        "last_error": job.last_error[:_MESSAGE_SHOWN],
+        "error_class": job.error_class,
+        "error_code": job.error_code,
+        "tries": tries[:SHOWN_ATTEMPTS],
+        "tries_are_cut": len(tries) > SHOWN_ATTEMPTS,
+        "timeline": draw(job, steps, now),
+        "may_see_payload": with_payload,
+        "payloads": _read_payloads(job) if with_payload else {},
+    }
+
+
+def _read_payloads(job: Job) -> dict[str, Payload | None]:
+    columns: list[Any] = []
+    for name in PAYLOADS:
+        columns += [beginning_of(name, SHOWN + 1), size_of(name)]
+    jobs = Job._default_manager.using(settings.DATABASE).filter(pk=job.pk)
+    row = jobs.values_list(*columns).first()
+    if row is None:
+        return {}
+    pairs = zip(row[::2], row[1::2], strict=True)
+    return {name: shown(*pair) for name, pair in zip(PAYLOADS, pairs, strict=True)}
+
+
+def _read_tries(job: Job, now: Any) -> list[Try]:
+    rows = (
+        JobAttempt.objects.using(settings.DATABASE)
+        .filter(job_id=job.pk)
+        .order_by("-claim")
+        .values(
+            "attempt",
+            "outcome",
+            "finished_at",
+            "worker_id",
+            "error_class",
+            "error_code",
+            message_start=Left("message", _MESSAGE_SHOWN),
+            traceback_start=Left("traceback", _TRACEBACK_SHOWN),
+        )[: SHOWN_ATTEMPTS + 1]
+    )
+    return [
+        Try(
+            number=row["attempt"],
+            outcome=_outcome(row["outcome"]),
+            finished=time_tag(row["finished_at"], now),
+            worker=row["worker_id"],
+            error=row["error_class"],
+            code=row["error_code"],
+            message=row["message_start"],
+            traceback=row["traceback_start"],
+        )
+        for row in rows
+    ]
+
+
+def _outcome(outcome: str) -> str:
+    # The outcome is the state the attempt left the job in; "ready" is a retry to come.
+    return gettext("to be tried again") if outcome == "ready" else state_label(outcome)
+
+
+def _facts(job: Job, now: Any) -> list[tuple[str, Any]]:
+    """Return label and value of what is known; what is empty is left out."""
+    facts: list[tuple[str, Any]] = [
+        (gettext("id"), str(job.pk)),
+        (gettext("queue"), job.queue),
+        (gettext("attempt"), f"{job.attempt} / {job.max_attempts}"),
+        (gettext("priority"), job.priority),
+        (gettext("enqueued"), exact_tag(job.created_at, now)),
+        (gettext("due"), exact_tag(job.run_at, now)),
+        (gettext("started"), exact_tag(job.started_at, now)),
+        (gettext("finished"), exact_tag(job.finished_at, now)),
+    ]
+    optional = [
+        (gettext("worker"), job.worker_id),
+        (gettext("idempotency key"), job.idempotency_key),
+        (gettext("tenant"), job.tenant_id),
+        (gettext("concurrency key"), job.concurrency_key),
+        (gettext("enqueued by"), job.enqueued_by),
+        (gettext("origin"), f"{job.origin} {job.origin_id}".strip()),
+        (gettext("code version"), job.code_version),
+        (gettext("trace"), job.trace_parent),
+    ]
+    return facts + [(label, value) for label, value in optional if value]
