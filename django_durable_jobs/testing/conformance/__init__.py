@@ -24,6 +24,23 @@ databases ``pytest.mark.django_db(transaction=True)``).
 What the suite does: it moves time with ``django_durable_jobs.clock``, never sleeps, and
 asks ``store.features`` before it tests what a driver may lack. Where the port leaves a
 choice, so do the tests.
+
+==================  =========================================================
+test_enqueue        insert, idempotency keys, the caller's transaction
+test_claim          order, lanes, arming; no job given twice
+test_settle         the end of an attempt; parking; names nobody knows
+test_fences         every fenced write against every way of losing a claim
+test_rescue         lapsed leases taken again, or buried
+test_steps          checkpoints
+test_events         what a wait may take, and whom a publish wakes
+test_listening      wakes
+test_matrix         the table of allowed moves, and that nothing else moves
+test_operations     requeue, cancel, promote, remove
+test_list           pages, filters, depth
+test_pauses         paused queues
+test_bounds         probe, renewal, the clock
+test_payloads       the JSON form of what is stored
+==================  =========================================================
 """
 
 import pkgutil
@@ -36,15 +53,59 @@ pytest.register_assert_rewrite(
 )
 
 from .fixtures import clock  # noqa: E402 - see above
+from .test_bounds import TestClock, TestProbe, TestRenewal  # noqa: E402 - see above
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
-from .test_enqueue import TestEnqueue, TestIdempotencyKeys, TestTransactions  # noqa: E402 - see above
+from .test_enqueue import (  # noqa: E402 - see above
+    TestEnqueue,
+    TestIdempotencyKeys,
+    TestTransactions,
+)
+from .test_events import TestMatching, TestWaking  # noqa: E402 - see above
+from .test_fences import TestFences  # noqa: E402 - see above
+from .test_list import TestList, TestStats  # noqa: E402 - see above
+from .test_listening import TestListening  # noqa: E402 - see above
+from .test_matrix import TestMatrix  # noqa: E402 - see above
+from .test_operations import (  # noqa: E402 - see above
+    TestCancel,
+    TestPromote,
+    TestRemove,
+    TestRequeue,
+)
+from .test_pauses import TestPauses  # noqa: E402 - see above
+from .test_payloads import TestAsciiEscapes, TestPayloads  # noqa: E402 - see above
+from .test_rescue import TestBurial, TestRescue  # noqa: E402 - see above
+from .test_settle import TestParking, TestSettle, TestUnknownNames  # noqa: E402 - see above
+from .test_steps import TestSteps  # noqa: E402 - see above
 
 __all__ = [
     "TestArm",
+    "TestAsciiEscapes",
+    "TestBurial",
+    "TestCancel",
     "TestClaim",
     "TestClaimBounds",
+    "TestClock",
     "TestEnqueue",
+    "TestFences",
     "TestIdempotencyKeys",
+    "TestList",
+    "TestListening",
+    "TestMatching",
+    "TestMatrix",
+    "TestParking",
+    "TestPauses",
+    "TestPayloads",
+    "TestProbe",
+    "TestPromote",
+    "TestRemove",
+    "TestRenewal",
+    "TestRequeue",
+    "TestRescue",
+    "TestSettle",
+    "TestStats",
+    "TestSteps",
     "TestTransactions",
+    "TestUnknownNames",
+    "TestWaking",
     "clock",
 ]

@@ -81,16 +81,21 @@ def claim(
     return store.claim(worker, [QueueDemand(queue, count)], lease=LEASE)
 
 
-def claim_id(store: JobStore, job_id: UUID, *, worker: str = "worker-1") -> ClaimIdentity:
+def claim_id(
+    store: JobStore, job_id: UUID, *, worker: str = "worker-1", queue: str = "default"
+) -> ClaimIdentity:
     """Claim *job_id*, which must be the only due job of its queue."""
-    claimed = claim(store, worker=worker)
+    claimed = claim(store, worker=worker, queue=queue)
     assert [job.identity.job_id for job in claimed] == [job_id]
     return claimed[0].identity
 
 
-def claimed(store: JobStore, *, worker: str = "worker-1", **options: Any) -> ClaimIdentity:
+def claimed(
+    store: JobStore, *, worker: str = "worker-1", queue: str = "default", **options: Any
+) -> ClaimIdentity:
     """A job enqueued and claimed."""
-    return claim_id(store, enqueue(store, **options), worker=worker)
+    job_id = enqueue(store, queue=queue, **options)
+    return claim_id(store, job_id, worker=worker, queue=queue)
 
 
 def settle(store: JobStore, identity: ClaimIdentity, state: str, **options: Any) -> bool:
@@ -105,7 +110,7 @@ def put_wait(store: JobStore, identity: ClaimIdentity, **options: Any) -> StepRo
 
 def parked(store: JobStore, *, queue: str = "default", **wait: Any) -> tuple[UUID, StepRow]:
     """A run suspended without an end on an open wait; its id and the wait."""
-    identity = claimed(store) if queue == "default" else _claimed_in(store, queue)
+    identity = claimed(store, queue=queue)
     step = put_wait(store, identity, **wait)
     assert settle(store, identity, states.SUSPENDED, give_back=True, waits=True)
     return identity.job_id, step
@@ -158,8 +163,3 @@ def at_once(store: JobStore, acts: int, act: Callable[[JobStore, int], T]) -> li
     """Run *act* in so many threads on connections of their own; the answers in order."""
     with closing(store.for_worker()) as shared, ThreadPoolExecutor(acts) as threads:
         return list(threads.map(lambda number: act(shared, number), range(acts)))
-
-
-def _claimed_in(store: JobStore, queue: str) -> ClaimIdentity:
-    enqueue(store, queue=queue)
-    return claim(store, queue=queue)[0].identity
