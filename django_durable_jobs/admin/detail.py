@@ -116,16 +116,15 @@ def _outcome(outcome: str) -> str:
 def _facts(job: Job, now: Any) -> list[tuple[str, Any]]:
     """Return label and value of what is known; what is empty is left out."""
     facts: list[tuple[str, Any]] = [
-        (gettext("id"), str(job.pk)),
         (gettext("queue"), job.queue),
         (gettext("attempt"), f"{job.attempt} / {job.max_attempts}"),
         (gettext("priority"), job.priority),
         (gettext("enqueued"), exact_tag(job.created_at, now)),
         (gettext("due"), exact_tag(job.run_at, now)),
-        (gettext("started"), exact_tag(job.started_at, now)),
-        (gettext("finished"), exact_tag(job.finished_at, now)),
     ]
-    optional = [
+    optional: list[tuple[str, Any]] = [
+        (gettext("started"), job.started_at and exact_tag(job.started_at, now)),
+        (gettext("finished"), job.finished_at and exact_tag(job.finished_at, now)),
         (gettext("worker"), job.worker_id),
         (gettext("idempotency key"), job.idempotency_key),
         (gettext("tenant"), job.tenant_id),

@@ -33,12 +33,13 @@ from .filters import FILTERS, StateFilter, registered_names
 from .operating import Operating, bulk_action
 from .payload import text_of, whole
 from .search import HELP, search
-from .times import time_tag
+from .times import age_tag, time_tag
 
 PAYLOAD_PERMISSION: Final = "durable_jobs.view_job_payload"
 
 _NEVER_LISTED: Final = ("input", "result", "progress")
 _PREVIEW_SHOWN: Final = 120
+_LINE: Final = '<div class="ddj-mono ddj-line {}" title="{}">{}</div>'
 
 
 class JobAdmin(Operating):
@@ -177,14 +178,14 @@ class JobAdmin(Operating):
     def _job_cell(self, job: Job, preview: str) -> SafeString:
         parts = [
             format_html('<a class="ddj-name" href="{}">{}</a>', self.page_of(job.pk), job.name),
-            format_html('<div class="ddj-mono ddj-id">{}</div>', job.pk),
+            format_html('<div class="ddj-mono ddj-line ddj-id">{}</div>', job.pk),
         ]
         if preview:
             shown = preview if len(preview) <= _PREVIEW_SHOWN else preview[:_PREVIEW_SHOWN] + "…"
-            parts.append(format_html('<div class="ddj-mono ddj-input-line">{}</div>', shown))
+            parts.append(format_html(_LINE, "ddj-quiet", preview, shown))
         error: str = getattr(job, "error_start", "")
         if error and job.state != states.DONE:
-            parts.append(format_html('<div class="ddj-mono ddj-error">{}</div>', _line(error)))
+            parts.append(format_html(_LINE, "ddj-error", error, _line(error)))
         return format_html("{}" * len(parts), *parts)
 
     @admin.display(description=_("state"))
@@ -203,7 +204,7 @@ class JobAdmin(Operating):
 
     @admin.display(description=_("age"))
     def age(self, job: Job) -> SafeString:
-        return time_tag(job.created_at, clock.now())
+        return age_tag(job.created_at, clock.now())
 
     # -- the page of one job
 

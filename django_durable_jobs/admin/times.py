@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.utils import dateformat, timezone
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -13,6 +14,10 @@ from django.utils.translation import gettext
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86_400
+# Up to here a length is told in the smaller unit: "90 s" says more than "1 min".
+_LONG_SECONDS: Final = 100
+_LONG_MINUTES: Final = 100 * _MINUTE
+_LONG_HOURS: Final = 48 * _HOUR
 # What a store writes for "no end"; it cannot be shown in every time zone.
 _NEVER_YEAR: Final = 9999
 
@@ -28,19 +33,33 @@ def is_endless(moment: datetime | None) -> bool:
 
 
 def duration(span: timedelta) -> str:
-    """Return a length of time in its largest fitting unit: ``1.5 s``, ``12 min``."""
+    """Return a measured length of time: ``120 ms``, ``1.5 s``, ``2.4 min``, ``12 min``."""
     seconds = abs(span.total_seconds())
     if seconds < 1:
-        return gettext("%(n)d ms") % {"n": round(seconds * 1000)}
-    if seconds < 10:
-        return gettext("%(n).1f s") % {"n": seconds}
-    if seconds < 2 * _MINUTE:
-        return gettext("%(n)d s") % {"n": seconds}
-    if seconds < 2 * _HOUR:
-        return gettext("%(n)d min") % {"n": seconds // _MINUTE}
-    if seconds < 2 * _DAY:
-        return gettext("%(n)d h") % {"n": seconds // _HOUR}
-    return gettext("%(n)d d") % {"n": seconds // _DAY}
+        return gettext("%(n)s ms") % {"n": round(seconds * 1000)}
+    if seconds < _LONG_SECONDS:
+        return gettext("%(n)s s") % {"n": _two_digits(seconds)}
+    if seconds < _LONG_MINUTES:
+        return gettext("%(n)s min") % {"n": _two_digits(seconds / _MINUTE)}
+    if seconds < _LONG_HOURS:
+        return gettext("%(n)s h") % {"n": _two_digits(seconds / _HOUR)}
+    return gettext("%(n)s d") % {"n": _two_digits(seconds / _DAY)}
+
+
+def rough(span: timedelta) -> str:
+    """Return a length of time in whole units: ``8 s``, ``2 min``, ``3 h``."""
+    seconds = round(abs(span.total_seconds()))
+    if seconds < _LONG_SECONDS:
+        return gettext("%(n)s s") % {"n": seconds}
+    if seconds < _LONG_MINUTES:
+        return gettext("%(n)s min") % {"n": round(seconds / _MINUTE)}
+    if seconds < _LONG_HOURS:
+        return gettext("%(n)s h") % {"n": round(seconds / _HOUR)}
+    return gettext("%(n)s d") % {"n": round(seconds / _DAY)}
+
+
+def _two_digits(number: float) -> str:
+    return number_format(number, 1 if number < 10 else 0)
 
 
 def relative(moment: datetime, now: datetime) -> str:
@@ -49,7 +68,7 @@ def relative(moment: datetime, now: datetime) -> str:
     if abs(span.total_seconds()) < 1:
         return gettext("now")
     words = gettext("in %(span)s") if span > timedelta(0) else gettext("%(span)s ago")
-    return words % {"span": duration(timedelta(seconds=int(span.total_seconds())))}
+    return words % {"span": rough(span)}
 
 
 def exact(moment: datetime) -> str:
@@ -66,6 +85,16 @@ def time_tag(moment: datetime | None, now: datetime) -> SafeString:
         aware(moment).isoformat(),
         exact(moment),
         relative(moment, now),
+    )
+
+
+def age_tag(moment: datetime, now: datetime) -> SafeString:
+    """Return a ``<time>`` that reads as the age of *moment* and tells the instant on demand."""
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        aware(moment).isoformat(),
+        exact(moment),
+        rough(now - aware(moment)),
     )
 
 

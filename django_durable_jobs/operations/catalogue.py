@@ -50,7 +50,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             label=_("Retry"),
             done=_("Retried"),
             effect=_(
-                "The job becomes due now and its attempts start again from zero. "
+                "A retried job becomes due now, and its attempts start again from zero. "
                 "Finished steps keep their results and do not run again."
             ),
             permission="durable_jobs.retry_job",
@@ -62,8 +62,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
             label=_("Cancel"),
             done=_("Cancelled"),
             effect=_(
-                "The job is given up and will not run again unless it is retried. If it is "
-                "running, its code stops at the next step and stores nothing more."
+                "A cancelled job is given up and runs again only if somebody retries it. If it "
+                "is running, its code stops at its next step, and nothing more is stored."
             ),
             permission="durable_jobs.cancel_job",
             states=frozenset(states.CANCELLABLE_STATES),

@@ -36,7 +36,7 @@ def durable_jobs_breadcrumbs(*pairs: Any) -> SafeString:
             else format_html('<li aria-current="page">{}</li>', label)
             for label, link in crumbs
         ]
-        joined = format_html_join("", "{}", ((item,) for item in items))
+        joined = format_html_join("\n", "{}", ((item,) for item in items))
         return format_html('<ol class="breadcrumbs">{}</ol>', joined)
     items = [
         format_html('<a href="{}">{}</a>', link, label) if link else format_html("{}", label)
