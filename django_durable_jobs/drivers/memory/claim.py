@@ -32,7 +32,12 @@ _EXHAUSTED: Final = "attempts exhausted by lost workers"
 
 class Claiming(Tables):
     def claim(
-        self, worker_id: str, demands: Sequence[QueueDemand], *, lease: timedelta
+        self,
+        worker_id: str,
+        demands: Sequence[QueueDemand],
+        *,
+        lease: timedelta,
+        limit: int | None = None,
     ) -> list[ClaimedJob]:
         if not demands:
             raise ClaimQueuesEmpty
@@ -40,13 +45,17 @@ class Claiming(Tables):
             demand.queue: finite_count(demand.count, minimum=0, subject="A claim's count")
             for demand in demands
         }
+        left = sum(wanted.values())
+        if limit is not None:
+            left = min(left, finite_count(limit, minimum=0, subject="A claim's limit"))
         with self._lock:
             now = clock.now()
-            return [
-                record.take(worker_id, now, lease)
-                for queue, count in wanted.items()
-                for record in self._choose(queue, count)
-            ]
+            claimed: list[ClaimedJob] = []
+            for queue, count in wanted.items():
+                chosen = self._choose(queue, min(count, left))
+                left -= len(chosen)
+                claimed += [record.take(worker_id, now, lease) for record in chosen]
+            return claimed
 
     def arm(self, *, limit: int) -> int:
         with self._lock:
@@ -154,7 +163,7 @@ class Claiming(Tables):
 
     def _choose(self, queue: str, count: int) -> list[JobRecord]:
         """The rows that a claim of *count* gets, in the order in which they should start."""
-        if queue in self._paused:
+        if queue in self._paused or not count:
             return []
         armed = sorted(
             (

@@ -101,12 +101,10 @@ class Inserting(Tables):
 
 
 def _new_record(job: NewJob, now: datetime) -> JobRecord:
-    asked = job.run_at
-    if asked is None:
-        asked = now if job.delay is None else now + job.delay
-    # A time long past buys no place in front of those who wait already.
-    run_at = max(asked, now)
-    is_due = run_at == now
+    run_at = job.run_at
+    if run_at is None:
+        run_at = now if job.delay is None else now + job.delay
+    is_due = run_at <= now
     return JobRecord(
         new=job,
         state=states.READY if is_due else states.DELAYED,

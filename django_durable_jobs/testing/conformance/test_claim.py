@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,18 @@ class TestClaim:
         )
 
         assert sorted(job.queue for job in jobs) == ["default"] * 3 + ["mail"]
+
+    def test_a_claim_of_several_queues_may_be_bounded_as_a_whole(self, store: JobStore) -> None:
+        """The queues are served in the order in which they are named."""
+        for queue in ("default", "mail", "other"):
+            insert(store, *(new_job(queue=queue) for _ in range(4)))
+        demands = [QueueDemand(queue, 3) for queue in ("mail", "default", "other")]
+
+        jobs = store.claim("worker-1", demands, lease=LEASE, limit=5)
+
+        assert Counter(job.queue for job in jobs) == {"mail": 3, "default": 2}
+        assert store.claim("worker-1", demands, lease=LEASE, limit=0) == []
+        assert len(store.claim("worker-1", demands, lease=LEASE, limit=99)) == 6
 
     def test_higher_priority_goes_first(self, store: JobStore) -> None:
         low, high, plain = (enqueue(store, priority=priority) for priority in (-5, 7, 0))

@@ -66,10 +66,12 @@ class TestEnqueue:
         row = shown(store, job_id)
         assert (row.state, row.run_at) == (states.DELAYED, later)
 
-    def test_an_instant_in_the_past_means_due_now(self, store: JobStore) -> None:
-        row = shown(store, enqueue(store, run_at=store.now() - timedelta(days=1)))
+    def test_an_instant_in_the_past_means_due_now_and_is_kept(self, store: JobStore) -> None:
+        earlier = store.now() - timedelta(days=1)
 
-        assert (row.state, row.is_armed) == (states.READY, True)
+        row = shown(store, enqueue(store, run_at=earlier))
+
+        assert (row.state, row.is_armed, row.run_at) == (states.READY, True, earlier)
 
     def test_all_that_the_enqueue_decided_is_stored(self, store: JobStore) -> None:
         before = store.now()
