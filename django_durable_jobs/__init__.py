@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import exceptions, signals, states
 
+__version__: Final = "0.1.0"
+
 if TYPE_CHECKING:
     from .events import Event, publish_event
     from .jobs import JobDefinition, JobResult, job

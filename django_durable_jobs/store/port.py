@@ -133,13 +133,19 @@ class JobStore(Protocol):
     # -- claim
 
     def claim(
-        self, worker_id: str, demands: Sequence[QueueDemand], *, lease: timedelta
+        self,
+        worker_id: str,
+        demands: Sequence[QueueDemand],
+        *,
+        lease: timedelta,
+        limit: int | None = None,
     ) -> list[ClaimedJob]:
         """Take due jobs and hold each under a lease; moves ``attempt`` and ``claims`` by one.
 
         Higher priority first; then lanes (tenant, key) in turn; within a lane the oldest
         due first, ties by id. Paused queues answer nothing. Concurrent callers neither
-        wait for one another nor receive the same job.
+        wait for one another nor receive the same job. *limit* bounds the sum over all
+        queues, served in the order of *demands*.
 
         Raises:
             ClaimQueuesEmpty: *demands* is empty.

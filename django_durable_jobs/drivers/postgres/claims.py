@@ -42,7 +42,12 @@ class Claims(Session):
         self._cursors: dict[str, Lane] = {}
 
     def claim(
-        self, worker_id: str, demands: Sequence[QueueDemand], *, lease: timedelta
+        self,
+        worker_id: str,
+        demands: Sequence[QueueDemand],
+        *,
+        lease: timedelta,
+        limit: int | None = None,
     ) -> list[ClaimedJob]:
         if not demands:
             raise ClaimQueuesEmpty
@@ -51,11 +56,15 @@ class Claims(Session):
             for demand in demands
         }
         claimed: list[ClaimedJob] = []
+        left = sum(wanted.values())
+        if limit is not None:
+            left = min(left, finite_count(limit, minimum=0, subject="A claim's limit"))
         for _ in range(_PASSES_AT_MOST):
             wanted = {queue: count for queue, count in wanted.items() if count}
-            if not wanted:
+            if not wanted or not left:
                 break
-            rows = self._claim_once(worker_id, wanted, lease)
+            rows = self._claim_once(worker_id, wanted, lease, left)
+            left -= len(rows)
             claimed.extend(claimed_job(row, worker_id) for row in rows)
             wanted = {
                 queue: self._go_on(queue, count, [row for row in rows if row[3] == queue])
@@ -64,7 +73,7 @@ class Claims(Session):
         return claimed
 
     def _claim_once(
-        self, worker_id: str, wanted: dict[str, int], lease: timedelta
+        self, worker_id: str, wanted: dict[str, int], lease: timedelta, limit: int
     ) -> list[tuple[Any, ...]]:
         cursors = [self._cursors.get(queue, (None, None, None)) for queue in wanted]
         return self.executor.fetch(
@@ -74,6 +83,7 @@ class Claims(Session):
                 "worker_id": worker_id,
                 "lease": lease,
                 "lanes": LANES_AT_MOST,
+                "limit": limit,
                 "queues": list(wanted),
                 "counts": list(wanted.values()),
                 "cursor_ranks": [cursor[0] for cursor in cursors],

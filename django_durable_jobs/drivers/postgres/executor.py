@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, Protocol
 
 import psycopg
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 from psycopg.types.datetime import TimestamptzLoader
@@ -21,6 +21,7 @@ Row = tuple[Any, ...]
 
 # Errors that say "the connection or the server is gone", not "the statement is wrong".
 _GONE_CLASSES: Final = ("08", "57P")
+_UNDEFINED_TABLE: Final = "42P01"
 
 
 class Executor(Protocol):
@@ -60,10 +61,12 @@ class DjangoExecutor:
                 cursor.cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
                 cursor.execute(load(name).query, parameters)
                 return [] if cursor.description is None else list(cursor.fetchall())
-        except (OperationalError, InterfaceError) as error:
-            if _is_gone(error.__cause__):
-                raise _unavailable(self.alias, error) from error
+        except DatabaseError as error:
+            if (fault := _fault(self.alias, error.__cause__)) is not None:
+                raise fault from error
             raise
+        except InterfaceError as error:
+            raise _unavailable(self.alias, error) from error
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction.atomic(using=self.alias)
@@ -106,9 +109,9 @@ class PooledExecutor:
         try:
             with self._connection() as connection:
                 return act(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if _is_gone(error):
-                raise _unavailable(self.alias, error) from error
+        except psycopg.Error as error:
+            if (fault := _fault(self.alias, error)) is not None:
+                raise fault from error
             raise
 
     @contextmanager
@@ -178,9 +181,20 @@ def _run(
         return [] if cursor.description is None else cursor.fetchall()
 
 
-def _is_gone(error: BaseException | None) -> bool:
+def _fault(alias: str, error: BaseException | None) -> StoreUnavailable | None:
+    """The port's own error where *error* says that the store cannot be used; else None."""
     state = getattr(error, "sqlstate", None)
-    return state is None or state.startswith(_GONE_CLASSES)
+    if isinstance(error, psycopg.InterfaceError) or (
+        isinstance(error, psycopg.OperationalError)
+        and (state is None or state.startswith(_GONE_CLASSES))
+    ):
+        return _unavailable(alias, error)
+    if state == _UNDEFINED_TABLE:
+        return StoreUnavailable(
+            f"The jobs database '{alias}' lacks the tables of durable jobs.",
+            "Run 'manage.py migrate' there.",
+        )
+    return None
 
 
 def _unavailable(alias: str, error: BaseException) -> StoreUnavailable:

@@ -7,7 +7,7 @@
 --
 -- Locks: the claimed rows, SKIP LOCKED: claimers neither wait for nor see one another's rows.
 -- Index: x_jobs_claim_idx, a loose scan over lanes and a range in each; the update by primary key.
--- Bound: :lanes seeks for each queue, and the counts asked.
+-- Bound: :lanes seeks for each queue, the counts asked, and :limit over all.
 with clock as materialized (
   select statement_timestamp() + :'shift'::interval as now
 ), demand as (
@@ -90,6 +90,7 @@ with clock as materialized (
              limit (d.wanted + t.in_rank - 1) / t.in_rank
                for update skip locked) as row
      limit d.wanted) as taken
+   limit :'limit'::int
 ), claimed as (
   update x_jobs j
      set state = 'running',

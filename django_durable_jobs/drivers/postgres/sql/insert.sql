@@ -7,7 +7,7 @@ with due as (
   select g.id, g.name, g.queue, g.priority, g.tenant_id, g.concurrency_key, g.idempotency_key,
          g.max_attempts, g.input, g.input_preview, g.enqueued_by, g.trace_parent, g.origin,
          g.origin_id, g.parent_id, g.code_version, g.place, clock.now,
-         greatest(coalesce(g.run_at, clock.now + g.delay, clock.now), clock.now) as due_at
+         coalesce(g.run_at, clock.now + g.delay, clock.now) as due_at
     from unnest(
            :'ids'::uuid[], :'names'::text[], :'queues'::text[], :'priorities'::smallint[],
            :'tenant_ids'::text[], :'concurrency_keys'::text[], :'idempotency_keys'::text[],

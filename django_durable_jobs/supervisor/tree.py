@@ -1,0 +1,268 @@
+"""The process tree: start, watch, restart, drain."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import signal as signals
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+from typing import Final
+
+from django_durable_jobs import clock
+from django_durable_jobs.conf import settings
+from django_durable_jobs.exceptions import StoreUnavailable
+from django_durable_jobs.lifecycle.backoff import Backoff
+from django_durable_jobs.store import get_store
+
+from .child import Child, ChildOptions
+from .hearing import Hearing
+from .keeper import Keeper
+
+logger = logging.getLogger("django_durable_jobs.supervisor")
+
+STOP_SECONDS: Final = 10.0
+"""How long a worker may take to end behind its grace before it is killed."""
+
+SOON: Final = 5.0
+"""A worker that dies within so many seconds of its start is started again after a pause."""
+
+EXIT_OK: Final = 0
+EXIT_KILLED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorOptions:
+    """What ``runjobs`` was told.
+
+    Attributes:
+        processes: Workers.
+        log: Level of the workers' log on standard error, "" to leave logging alone.
+        say: Told what happens, a line at a time.
+    """
+
+    processes: int
+    slots: int
+    queues: tuple[str, ...]
+    grace: timedelta
+    burst: bool
+    log: str
+    say: Callable[[str], None]
+
+
+class Supervisor:
+    """Runs until it is told to stop, or in burst mode until nothing is left."""
+
+    def __init__(self, options: SupervisorOptions) -> None:
+        self._options = options
+        self._say = options.say
+        self._store = get_store().for_worker()
+        self._children: list[Child] = []
+        self._signals, self._signals_end = socket.socketpair()
+        self._orders = 0
+        self._restarts = Backoff(first=0.5, longest=30)
+        self._start_at: list[float] = []
+        self._rescuer = 0
+        self._exit = EXIT_OK
+        self._hearing = Hearing(
+            self._store,
+            heard=lambda wakes: self._keeper.heard(wakes),
+            changed=lambda: self._keeper.look(),
+        )
+        self._keeper = Keeper(
+            self._store,
+            queues=options.queues,
+            lease=settings.LEASE,
+            poll_max=settings.POLL_MAX,
+            children=lambda: list(self._children),
+            wake=lambda: self._tell_all("wake"),
+            rescue=self._tell_one_to_rescue,
+            is_wake_proven=lambda: self._hearing.is_proven,
+        )
+
+    def run(self) -> int:
+        """Start everything and serve; the exit code, 0 when all workers ended in order."""
+        with self._signals_caught():
+            if not self._wait_for_store():
+                return self._exit
+            self._keeper.start()
+            self._hearing.start()
+            for _ in range(self._options.processes):
+                self._start_child()
+            self._say(self._described())
+            self._serve()
+            self._drain()
+        self._hearing.stop(timeout=2)
+        self._keeper.stop(timeout=5)
+        self._store.close()
+        return self._exit
+
+    # -- signals
+
+    @contextmanager
+    def _signals_caught(self) -> Iterator[None]:
+        before = {
+            number: signals.signal(number, self._on_signal)
+            for number in (signals.SIGINT, signals.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signals.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._orders += 1
+        self._signals_end.send(b"s")
+
+    # -- serving
+
+    def _wait_for_store(self) -> bool:
+        """Ask the store until it answers; False when told to stop meanwhile."""
+        backoff = Backoff(first=0.5, longest=10)
+        while True:
+            try:
+                self._store.probe(self._options.queues)
+            except StoreUnavailable as error:
+                seconds = backoff.wait()
+                self._say(f"{error} Trying again in {seconds:.1f} s.")
+                self._wait(seconds)
+                if self._orders:
+                    return False
+            else:
+                return True
+
+    def _serve(self) -> None:
+        while not self._orders:
+            now = clock.monotonic()
+            due = [when for when in self._start_at if when <= now]
+            self._start_at = [when for when in self._start_at if when > now]
+            for _ in due:
+                self._start_child()
+            if not self._children and not self._start_at:
+                # Burst: each ended by itself.
+                return
+            nearest = min(self._start_at, default=None)
+            self._wait(None if nearest is None else max(nearest - clock.monotonic(), 0.0))
+
+    def _wait(self, timeout: float | None) -> None:
+        """Take in what workers and signals say, for at most *timeout* seconds."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._signals, selectors.EVENT_READ)
+            for child in self._children:
+                selector.register(child.channel.fileno(), selectors.EVENT_READ, child)
+            for key, _ in selector.select(timeout):
+                if isinstance(key.data, Child):
+                    self._take_in(key.data)
+                else:
+                    self._signals.recv(64)
+
+    def _take_in(self, child: Child) -> None:
+        for message in child.channel.receive():
+            if message["kind"] == "due":
+                self._keeper.due_in(message["seconds"])
+            else:
+                child.take_in(message)
+                if message["kind"] == "ready":
+                    # What was woken before it could listen.
+                    child.channel.send("rescue")
+        if not child.channel.is_open:
+            self._bury(child)
+
+    def _start_child(self) -> None:
+        child = Child(
+            ChildOptions(
+                queues=self._options.queues,
+                slots=self._options.slots,
+                grace=self._options.grace.total_seconds(),
+                burst=self._options.burst,
+                log=self._options.log,
+            )
+        )
+        self._children.append(child)
+
+    def _bury(self, child: Child) -> None:
+        """A worker's end of the channel is closed: it has ended, or is about to."""
+        try:
+            code = child.process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+            code = child.process.wait()
+        self._children.remove(child)
+        child.channel.close()
+        self._keeper.bury(child)
+        if code == 0:
+            return
+        self._say(f"Worker {child.pid} {_ending(code)}; its jobs are given to the others.")
+        if self._orders:
+            return
+        if clock.monotonic() - child.started_at > SOON:
+            self._restarts.reset()
+        pause = 0.0 if self._restarts.is_fresh and child.is_ready else self._restarts.wait()
+        if pause:
+            self._say(f"A new worker starts in {pause:.1f} s.")
+        self._start_at.append(clock.monotonic() + pause)
+
+    # -- to the workers
+
+    def _tell_all(self, kind: str) -> None:
+        for child in list(self._children):
+            child.channel.send(kind)
+
+    def _tell_one_to_rescue(self) -> None:
+        children = [child for child in list(self._children) if child.is_ready]
+        if children:
+            self._rescuer += 1
+            children[self._rescuer % len(children)].channel.send("rescue")
+
+    # -- the end
+
+    def _drain(self) -> None:
+        if not self._children:
+            return
+        grace = self._options.grace.total_seconds()
+        self._say(
+            f"Stopping: no job is claimed any more; running ones have {grace:g} s to end. "
+            "Signal again to stop at once."
+        )
+        for child in self._children:
+            child.channel.send("drain", grace=grace)
+        ordered = self._orders
+        deadline = clock.monotonic() + grace + settings.KILL_GRACE.total_seconds() + STOP_SECONDS
+        while self._children and clock.monotonic() < deadline:
+            if self._orders > ordered:
+                ordered = self._orders
+                self._say("Stopping at once; interrupted jobs run again elsewhere.")
+                for child in self._children:
+                    child.channel.send("stop")
+                deadline = min(deadline, clock.monotonic() + STOP_SECONDS)
+            self._wait(min(1.0, max(deadline - clock.monotonic(), 0.0)))
+        for child in list(self._children):
+            self._say(f"Worker {child.pid} did not end in time and is killed.")
+            self._exit = EXIT_KILLED
+            child.process.kill()
+            self._bury(child)
+        self._say("Stopped.")
+
+    def _described(self) -> str:
+        options = self._options
+        workers = "1 worker" if options.processes == 1 else f"{options.processes} workers"
+        return (
+            f"Running jobs: {workers} with {options.slots} slots each, queues "
+            f"{', '.join(options.queues)}, lease {settings.LEASE.total_seconds():g} s, "
+            f"grace {options.grace.total_seconds():g} s."
+        )
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signals.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

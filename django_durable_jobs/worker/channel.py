@@ -1,0 +1,94 @@
+"""What a worker and its supervisor say to one another, one JSON object per line.
+
+A socket pair for each worker, and nothing shared among them: its end of file is the
+other side's death, and a worker killed in mid-sentence harms nobody else.
+
+From the worker: ``holding`` (claims whose bodies have not started), ``released``,
+``due`` (a job of its own waits so many seconds). From the supervisor: ``wake``,
+``rescue``, ``lost`` (claims), ``drain`` (with seconds of grace), ``stop``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from django_durable_jobs.store.rows import ClaimIdentity
+
+_CHUNK: Final = 65_536
+
+Message = dict[str, Any]
+
+
+class Channel:
+    """One end. Any thread may send; one thread receives."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._lock = threading.Lock()
+        self._buffer = b""
+        self.is_open = True
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, kind: str, **fields: Any) -> bool:
+        """Send a message; False when the other end is gone."""
+        line = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+        try:
+            # Whole lines, or two threads' messages would run into each other.
+            with self._lock:
+                self._socket.sendall(line)
+        except OSError:
+            self.is_open = False
+            return False
+        return True
+
+    def receive(self) -> list[Message]:
+        """Read what has come, waiting for something; empty and closed at the end of file."""
+        try:
+            chunk = self._socket.recv(_CHUNK)
+        except ConnectionError:
+            chunk = b""
+        if not chunk:
+            self.is_open = False
+            return []
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        self.is_open = False
+        self._socket.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A claim that the supervisor is asked to renew.
+
+    Attributes:
+        limit: Seconds after which it must not be renewed any more; None for no limit.
+    """
+
+    job_id: UUID
+    claim: int
+    limit: float | None
+
+
+def written(claims: Iterable[Holding]) -> list[list[Any]]:
+    """The claims as a message carries them."""
+    return [[claim.job_id.hex, claim.claim, claim.limit] for claim in claims]
+
+
+def read(rows: Iterable[list[Any]]) -> list[Holding]:
+    """The claims of a message."""
+    return [Holding(UUID(hex=row[0]), row[1], row[2]) for row in rows]
+
+
+def named(claims: Iterable[ClaimIdentity]) -> list[list[Any]]:
+    """Only which claims, as ``released`` and ``lost`` carry them."""
+    return [[claim.job_id.hex, claim.claim] for claim in claims]

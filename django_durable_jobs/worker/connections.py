@@ -1,0 +1,33 @@
+"""Django's database connections around each body, as around each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import close_old_connections, connections, reset_queries
+
+
+@contextmanager
+def fresh_connections() -> Iterator[None]:
+    """Give a body usable connections, and leave nothing of it behind for the next.
+
+    Connections past ``CONN_MAX_AGE`` or found broken are closed on both sides of the
+    body; one that a body left inside a transaction is closed, which rolls it back.
+    """
+    reset_queries()
+    close_old_connections()
+    try:
+        yield
+    finally:
+        for connection in connections.all(initialized_only=True):
+            left_open = connection.in_atomic_block or not connection.autocommit
+            if connection.connection is not None and left_open:
+                # Inside a block close() only marks; nobody will leave that block any more.
+                connection.in_atomic_block = False
+                connection.savepoint_ids.clear()
+                connection.atomic_blocks.clear()
+                connection.needs_rollback = False
+                connection.run_on_commit.clear()
+                connection.close()
+        close_old_connections()

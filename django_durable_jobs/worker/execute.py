@@ -1,0 +1,133 @@
+"""Run one claimed job's body, to the settlement that ends its attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from django_durable_jobs.exceptions import LeaseLost, SuspensionSwallowed
+from django_durable_jobs.lifecycle.cancellation import CancelSignal
+from django_durable_jobs.settle import Parked, Returned, settlement_of
+from django_durable_jobs.settle.outcome import AttemptEnd
+from django_durable_jobs.signals import job_started
+from django_durable_jobs.steps import JobContext, suspension_in
+from django_durable_jobs.store.definition import RunnableJob
+from django_durable_jobs.store.port import JobStore
+from django_durable_jobs.store.rows import ClaimedJob, Settlement
+
+
+class ExecutableJob(RunnableJob, Protocol):
+    """A declaration as the worker runs it."""
+
+    @property
+    def atomic(self) -> bool: ...
+
+    def run(self, context: JobContext, values: Any, /) -> Any: ...
+
+    def dump_result(self, value: object, /) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """How an execution ended.
+
+    Attributes:
+        settlement: What to land; None when the claim is lost and nothing may be written.
+        has_landed: It was written in the body's own transaction already.
+        error: What the body raised, for the log.
+    """
+
+    settlement: Settlement | None
+    has_landed: bool
+    error: BaseException | None
+
+
+def execute(
+    claimed: ClaimedJob,
+    definition: ExecutableJob,
+    *,
+    store: JobStore,
+    user_store: JobStore,
+    signal: CancelSignal,
+) -> Executed:
+    """Run the body and say how its attempt ends; never raises what the body raised.
+
+    The signal is set when this returns, whatever happened, so a thread that the body left
+    running can store nothing more.
+
+    Args:
+        store: On connections of the worker's own.
+        user_store: Joins the transactions of this thread.
+    """
+    context = JobContext(
+        claimed,
+        store=store,
+        user_store=user_store,
+        signal=signal,
+        atomic_job=definition.atomic,
+    )
+    if job_started.has_listeners():
+        job_started.send_robust(
+            sender=execute,
+            job_name=definition.name,
+            queue=claimed.queue,
+            job_id=claimed.identity.job_id,
+            attempt=claimed.attempt,
+        )
+    try:
+        if definition.atomic:
+            return _run_atomic(context, claimed, definition, user_store, signal)
+        end = _end_of(context, claimed, definition)
+        context.flush_progress()
+        return _ended(end, claimed, definition, signal)
+    finally:
+        signal.end()
+
+
+def _end_of(context: JobContext, claimed: ClaimedJob, definition: ExecutableJob) -> AttemptEnd:
+    try:
+        value = definition.run(context, definition.load_input(claimed.input))
+        _refuse_swallowed(context, definition)
+        return Returned(definition.dump_result(value))
+    # A body may raise anything, SystemExit included, and only its own attempt may end by it.
+    except BaseException as error:
+        suspension = suspension_in(error)
+        if suspension is None:
+            return error
+        return Parked(suspension.run_at, suspension.delay, suspension.waits)
+
+
+def _run_atomic(
+    context: JobContext,
+    claimed: ClaimedJob,
+    definition: ExecutableJob,
+    user_store: JobStore,
+    signal: CancelSignal,
+) -> Executed:
+    """Commit the body's effects and its settle together, or neither."""
+    settlement: Settlement | None = None
+    try:
+        with user_store.atomic():
+            value = definition.run(context, definition.load_input(claimed.input))
+            end = Returned(definition.dump_result(value))
+            context.check()
+            settlement = _ended(end, claimed, definition, signal).settlement
+            # Last before COMMIT, or the renewal of the lease would wait for the body.
+            if settlement is None or not user_store.settle([settlement])[0]:
+                raise LeaseLost(claimed.identity.job_id, "commit the atomic job")
+    except BaseException as error:
+        return _ended(error, claimed, definition, signal)
+    return Executed(settlement, has_landed=True, error=None)
+
+
+def _ended(
+    end: AttemptEnd, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
+) -> Executed:
+    settlement = settlement_of(end, claimed=claimed, definition=definition, reason=signal.reason)
+    error = end if isinstance(end, BaseException) else None
+    return Executed(settlement, has_landed=False, error=error)
+
+
+def _refuse_swallowed(context: JobContext, definition: ExecutableJob) -> None:
+    if context.suspended is not None:
+        raise SuspensionSwallowed(definition.name, context.suspended.step)
