@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -138,14 +138,14 @@ class JobAdmin(Operating):
                     response.render()
                 return response
         except BudgetSpent:
-            if not request.GET:
-                raise
             said = gettext(
                 "That list took longer than %(n)d s and was stopped. Narrow it: choose a state, a "
                 "queue or a shorter time."
             )
             self.message_user(request, said % {"n": SECONDS}, messages.ERROR)
-            return HttpResponseRedirect(request.path)
+            # Without parameters there is nothing to leave out: the list would be tried again.
+            home = reverse("admin:index", current_app=self.admin_site.name)
+            return HttpResponseRedirect(request.path if request.GET else home)
 
     def _state_tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
         counts = count_by_state(settings.DATABASE)
