@@ -1,0 +1,3 @@
+from django_durable_jobs.testing.conformance import clock
+
+__all__ = ["clock"]
