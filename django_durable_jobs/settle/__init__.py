@@ -9,9 +9,10 @@ loses the announcement; it is never repeated.
 
 from .announce import Settled, announce_buried, announce_settled
 from .failure import describe_failure
-from .outcome import Parked, Returned, settlement_of, settlement_of_unknown
+from .outcome import AttemptEnd, Parked, Returned, settlement_of, settlement_of_unknown
 
 __all__ = [
+    "AttemptEnd",
     "Parked",
     "Returned",
     "Settled",

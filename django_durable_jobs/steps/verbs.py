@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
 from django.utils import timezone
@@ -96,7 +96,7 @@ class TimedSteps:
         if not callable(fn):
             raise StepRefused(
                 name,
-                f"was given a {type(fn).__name__} to call.",
+                f"was given a value of type {type(fn).__name__} to call.",
                 "Pass the function itself, and its arguments after it.",
             )
         if inspect.iscoroutinefunction(fn):
@@ -153,13 +153,7 @@ class StepContext(TimedSteps):
         Raises:
             As ``sleep``.
         """
-        if not isinstance(when, datetime):
-            raise StepRefused(
-                name, f"was given a {type(when).__name__} as time.", "Pass a datetime."
-            )
-        if timezone.is_naive(when):
-            when = timezone.make_aware(when, timezone.get_default_timezone())
-        self._sleep(name, until=when)
+        self._sleep(name, until=_instant(name, when))
 
     def wait_for_event(
         self,
@@ -171,7 +165,8 @@ class StepContext(TimedSteps):
     ) -> Event | None:
         """Park the run until *event* is published and answer it; None if it timed out.
 
-        The oldest event is taken that was committed after this step was first reached.
+        The oldest event is taken that was committed after this step was first reached,
+        also one that came when the time was up and the run had not been looked at yet.
         Later runs of the body answer the same event, or the same None. Name, key and
         timeout are those of the first reach.
 
@@ -296,6 +291,19 @@ def _ended(row: StepRow, seq: int, status: Any, *, output: str | None = None) ->
         correlation_key=row.correlation_key,
         until=row.wake_at,
     )
+
+
+def _instant(name: str, when: object) -> datetime:
+    if not isinstance(when, datetime):
+        kind = type(when).__name__
+        raise StepRefused(name, f"was given a value of type {kind} as time.", "Pass a datetime.")
+    if timezone.is_naive(when):
+        when = timezone.make_aware(when, timezone.get_default_timezone())
+    try:
+        # A time in a zone's gap or overlap equals no other value before it is in UTC.
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise StepRefused(name, "was given a time that is beyond the calendar.") from None
 
 
 def _bounded(value: Duration, *, subject: str) -> timedelta:

@@ -1,0 +1,1 @@
+from django_durable_jobs.testing.conformance.fixtures import clock as clock

@@ -1,0 +1,180 @@
+"""Runs bodies attempt by attempt on a real store, as a worker does, in the test's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_durable_jobs.exceptions import RunFault, SuspensionSwallowed
+from django_durable_jobs.lifecycle.cancellation import CancelSignal
+from django_durable_jobs.policies.retry import Retry
+from django_durable_jobs.settle import AttemptEnd, Parked, Returned, settlement_of
+from django_durable_jobs.steps import JobContext, Suspension, suspension_in
+from django_durable_jobs.store import JobStore
+from django_durable_jobs.store.ids import new_id
+from django_durable_jobs.store.rows import (
+    ClaimedJob,
+    ClaimIdentity,
+    JobRow,
+    NewJob,
+    QueueDemand,
+    Settlement,
+    StepRow,
+)
+
+# Real commits, since a worker's connections must see them.
+REAL = pytest.mark.django_db(
+    transaction=True,
+    available_apps=[
+        "django_durable_jobs",
+        "django.contrib.auth",
+        "django.contrib.contenttypes",
+    ],
+)
+
+LEASE = timedelta(seconds=60)
+Body = Callable[[JobContext], Any]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A declaration as plain data; a failed attempt is due again at once."""
+
+    retry: Retry = field(default_factory=lambda: Retry(attempts=5, delay=0, jitter="none"))
+    name: str = "shop.pay"
+    queue: str = "default"
+    timeout: timedelta | None = None
+    on_settled: None = None
+
+    def load_input(self, text: str) -> Any:
+        return text
+
+    def load_result(self, text: str) -> Any:
+        return text
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one attempt went.
+
+    Attributes:
+        value: What the body returned.
+        error: What it raised, a suspension included.
+        settlement: None when the attempt was not this worker's to settle.
+    """
+
+    ctx: JobContext
+    value: Any
+    error: BaseException | None
+    settlement: Settlement | None
+    landed: bool
+
+
+class Bench:
+    """One job at a time: enqueue it, then run a body for each attempt."""
+
+    def __init__(self, store: JobStore) -> None:
+        self.store = store
+        self.worker_store = store.for_worker()
+
+    def close(self) -> None:
+        self.worker_store.close()
+
+    def enqueue(self, **options: Any) -> UUID:
+        plain: dict[str, Any] = {
+            "id": new_id(),
+            "name": "shop.pay",
+            "queue": "default",
+            "input": "{}",
+            "max_attempts": 5,
+        }
+        (answer,) = self.store.insert([NewJob(**{**plain, **options})], on_conflict="existing")
+        return answer.id
+
+    def claim(self, worker: str = "worker-1") -> ClaimedJob:
+        """Claim the one job that is due."""
+        self.worker_store.arm(limit=100)
+        (claimed,) = self.worker_store.claim(worker, [QueueDemand("default", 9)], lease=LEASE)
+        return claimed
+
+    def claim_any(self) -> ClaimedJob:
+        """Claim one of the jobs that are due."""
+        (claimed,) = self.worker_store.claim("worker-1", [QueueDemand("default", 1)], lease=LEASE)
+        return claimed
+
+    def nothing_is_due(self) -> bool:
+        self.worker_store.arm(limit=100)
+        return not self.worker_store.claim("worker-1", [QueueDemand("default", 9)], lease=LEASE)
+
+    def context(self, claimed: ClaimedJob, **options: Any) -> JobContext:
+        plain: dict[str, Any] = {
+            "store": self.worker_store,
+            "user_store": self.store,
+            "signal": CancelSignal(claimed.identity.job_id),
+        }
+        return JobContext(claimed, **{**plain, **options})
+
+    def attempt(self, body: Body, claimed: ClaimedJob | None = None, **options: Any) -> Attempt:
+        """Claim (unless that was done), run and settle."""
+        if claimed is None:
+            claimed = self.claim()
+        ctx = self.context(claimed, **options)
+        value, error = None, None
+        end: AttemptEnd
+        try:
+            value = body(ctx)
+        except BaseException as raised:
+            error = raised
+            parked = suspension_in(raised)
+            end = Parked(parked.run_at, parked.delay, parked.waits) if parked else raised
+        else:
+            end = Returned("null")
+            if ctx.suspended is not None:
+                end = error = SuspensionSwallowed(ctx.name, ctx.suspended.step)
+        reason: RunFault | None = ctx.signal.reason
+        ctx.signal.end()
+        settlement = settlement_of(
+            end, claimed=claimed, definition=Declared(), reason=reason, random=lambda: 0.0
+        )
+        landed = settlement is not None and self.worker_store.settle([settlement])[0]
+        if settlement is not None and settlement.waits:
+            self.worker_store.wake_waiters([settlement.identity.job_id])
+        return Attempt(ctx, value, error, settlement, landed)
+
+    def interrupt(self, body: Body) -> None:
+        """Run *body* up to its wait; it is due again at once, before the wait is over."""
+        claimed = self.claim()
+        with pytest.raises(Suspension):
+            body(self.context(claimed))
+        assert self.worker_store.settle(
+            [Settlement(claimed.identity, "ready", delay=timedelta(0), give_back=True)]
+        ) == [True]
+
+    def steal(self, job_id: UUID, worker: str = "thief") -> None:
+        """Let the lease of the running job lapse and another worker take it."""
+        row = self.row(job_id)
+        identity = claim_of(row)
+        assert self.worker_store.lapse([identity]) == 1
+        rescued = self.worker_store.rescue(
+            worker, ["default"], limit=1, lease=LEASE, drop_exhausted=()
+        )
+        assert [claimed.identity.job_id for claimed in rescued.claimed] == [job_id]
+
+    def row(self, job_id: UUID) -> JobRow:
+        row = self.worker_store.show(job_id)
+        assert row is not None
+        return row
+
+    def steps(self, job_id: UUID) -> dict[str, StepRow]:
+        """What is committed."""
+        return {row.name: row for row in self.worker_store.load_steps(job_id)}
+
+
+def claim_of(row: JobRow) -> ClaimIdentity:
+    assert row.worker_id is not None
+    return ClaimIdentity(row.id, row.worker_id, row.claims)
