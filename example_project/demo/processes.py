@@ -25,7 +25,7 @@ class DemoFailed(Exception):
 
 
 class Process:
-    """A command of ``manage.py``, in a session of its own so that Ctrl-C reaches the demo alone."""
+    """A command of ``manage.py``, in a session of its own: Ctrl-C reaches the demo alone."""
 
     def __init__(self, name: str, *arguments: str, folder: Path) -> None:
         self.name = name
@@ -55,21 +55,20 @@ class Process:
             self._popen.terminate()
 
     def started(self, pid: int) -> bool:
-        """Whether *pid* is a process that this one started, and still there."""
-        try:
-            return pid != self.pid and os.getsid(pid) == self.pid
-        except ProcessLookupError:
-            return False
+        """Whether *pid* is a process that this one started."""
+        return _parents().get(pid) == self.pid
 
     def stop(self) -> None:
         """End it and all that it started: politely, and after STOP_SECONDS by force."""
         self.ask_to_stop()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        started = [pid for pid, parent in _parents().items() if parent == self.pid]
+        try:
             self._popen.wait(STOP_SECONDS)
-        # The session's number is still ours: it is free only when its last process is gone.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
+        except subprocess.TimeoutExpired:
+            for pid in (self.pid, *started):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._popen.wait()
 
 
 @contextlib.contextmanager
@@ -94,6 +93,23 @@ def shop(*, worker_processes: int) -> Iterator[tuple[Process, Process, str]]:
             # Impatience must not leave a process behind; the stops are bounded.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             web.ask_to_stop()
+
+
+def _parents() -> dict[int, int]:
+    """Return each process of this machine with the one that started it."""
+    stats = Path("/proc").glob("[0-9]*/stat")
+    parents: dict[int, int] = {}
+    for stat in stats:
+        # Gone between the listing and the look.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # The name, in parentheses, may hold anything.
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    if not parents:
+        # Where there is no /proc, there is a ps.
+        command = ["ps", "-A", "-o", "pid=,ppid="]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.splitlines())}
+    return parents
 
 
 def _free_port() -> int:
