@@ -60,6 +60,7 @@ class Claimer:
         self._has_more = True
         self._wants_rescue = True
         self._is_stopping = False
+        self._is_drained = False
         self._backoff = Backoff(first=0.2, longest=15)
         self._thread = threading.Thread(target=self._serve, name="claimer", daemon=True)
 
@@ -69,6 +70,7 @@ class Claimer:
 
     def wake(self) -> None:
         """There is something to claim."""
+        self._is_drained = False
         self._has_more = True
         self._kick.set()
 
@@ -81,6 +83,11 @@ class Claimer:
         """A slot or the settler's backlog has room again."""
         if self._has_more and self._crew.wants_refill:
             self._kick.set()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the last pass left nothing behind that is due."""
+        return self._is_drained
 
     def stop(self, timeout: float) -> bool:
         """Claim no more; waits for a pass that is under way, so that its rows are handled."""
@@ -115,6 +122,7 @@ class Claimer:
         self._kick.set()
 
     def _pass(self) -> None:
+        self._is_drained = False
         room = self._crew.room()
         if room == 0 or self._backlog() > BACKLOG_AT_MOST:
             return
@@ -147,7 +155,8 @@ class Claimer:
             self._has_more = True
         if claimed:
             self._take(claimed)
-        elif not self._has_more:
+        self._is_drained = not self._has_more
+        if self._is_drained:
             self._drained()
 
     def _rescue(self, limit: int) -> int:

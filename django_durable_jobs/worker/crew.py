@@ -58,10 +58,18 @@ Work = Callable[[Run], None]
 class Crew:
     """A fixed number of threads that run *work* on each run handed out."""
 
-    def __init__(self, slots: int, work: Work, announce: Callable[[BuriedJob], None]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        *,
+        work: Work,
+        announce: Callable[[BuriedJob], None],
+        freed: Callable[[], None],
+    ) -> None:
         self.slots = slots
         self._work = work
         self._announce = announce
+        self._freed = freed
         self._waiting: SimpleQueue[Run | BuriedJob | None] = SimpleQueue()
         self._runs: dict[tuple[UUID, int], Run] = {}
         self._in_queue: Counter[str] = Counter()
@@ -157,6 +165,7 @@ class Crew:
                 logger.exception("jobs.slot.failed: job %s", item.key[0])
             finally:
                 self._end(item, clock.monotonic() - began)
+                self._freed()
 
     def _end(self, run: Run, seconds: float) -> None:
         with self._changed:

@@ -80,7 +80,12 @@ class Worker:
         self._is_draining = threading.Event()
         self._stops_at_once = False
         self._grace = options.grace
-        self._crew = Crew(options.slots, self._work, self._announce_buried)
+        self._crew = Crew(
+            options.slots,
+            work=self._work,
+            announce=self._announce_buried,
+            freed=self._on_freed,
+        )
         self._deadlines = Deadlines(grace=self._kill_grace, abandoned=self._abandon)
         self._settler = Settler(self._store, self._release)
         self._claimer = Claimer(
@@ -287,7 +292,11 @@ class Worker:
                     attempt=outcome.claimed.attempt,
                     state=outcome.settlement.state,
                 )
+        self._on_freed()
+
+    def _on_freed(self) -> None:
         self._claimer.slot_freed()
+        self._consider_burst()
 
     def _announce_buried(self, buried: BuriedJob) -> None:
         logger.error(
@@ -324,7 +333,12 @@ class Worker:
     # -- the end
 
     def _consider_burst(self) -> None:
-        if self.options.burst and self._crew.is_idle and self._settler.backlog == 0:
+        if (
+            self.options.burst
+            and self._claimer.is_drained
+            and self._crew.is_idle
+            and self._settler.backlog == 0
+        ):
             self._order_drain()
 
     def _end(self) -> int:
