@@ -174,9 +174,16 @@ class Claiming(Tables):
             key=lambda record: (-record.new.priority, _lane(record), *_oldest_due_first(record)),
         )
         chosen: list[JobRecord] = []
-        for _, rivals in groupby(armed, key=lambda record: record.new.priority):
+        for priority, rivals in groupby(armed, key=lambda record: record.new.priority):
             lanes = [list(lane) for _, lane in groupby(rivals, key=_lane)]
+            turn = self._turns.get((queue, priority))
+            # The lanes behind the last one served come first, or those in front of it
+            # would be served by every claim and the others by none.
+            lanes.sort(
+                key=lambda lane: (turn is not None and _lane(lane[0]) <= turn, _lane(lane[0]))
+            )
             chosen += _in_turn(lanes, count - len(chosen))
+            self._turns[queue, priority] = _lane(chosen[-1])
             if len(chosen) == count:
                 break
         return chosen

@@ -63,6 +63,7 @@ class Settling(Waiting):
             self._finish(record, settlement.state, now)
         else:
             self._park(record, settlement, now)
+        self._blocks.release(settlement.identity)
         return True
 
     def _remember_failure(self, record: JobRecord, settlement: Settlement, now: datetime) -> None:

@@ -28,6 +28,8 @@ class Tables:
         self._events_published = 0
         self._paused: set[str] = set()
         self._workers: dict[str, WorkerBeat] = {}
+        # Where the walk over the lanes of a queue and priority goes on.
+        self._turns: dict[tuple[str, int], tuple[str, str]] = {}
         self._wakes = Wakes()
         self._blocks = Blocks()
 

@@ -37,6 +37,11 @@ class Blocks(threading.local):
     def __init__(self) -> None:
         self.stack: list[Block] = []
 
+    def release(self, claim: ClaimIdentity) -> None:
+        """Ask no more for *claim* at the end: it ended in this block, by its own settlement."""
+        for block in self.stack:
+            block.fences = [fence for fence in block.fences if fence != claim]
+
     def pending_steps(self, job_id: UUID) -> dict[str, StepRow]:
         """Checkpoints of *job_id* that only this thread sees yet."""
         return {

@@ -125,6 +125,16 @@ class TestClaim:
         assert len(jobs) == 10
         assert single in {job.identity.job_id for job in jobs}
 
+    def test_every_lane_has_its_turn_though_each_has_more_than_a_claim_takes(
+        self, store: JobStore
+    ) -> None:
+        lanes = [f"t{number:02}" for number in range(40)]
+        insert(store, *(new_job(tenant_id=lane) for lane in lanes for _ in range(12)))
+
+        served = {job.tenant_id for _ in range(8) for job in claim(store, 10)}
+
+        assert served == set(lanes)
+
     def test_a_claim_is_filled_from_the_lanes_that_have_work(self, store: JobStore) -> None:
         """Lanes with little to do leave their share to the others."""
         insert(store, *(new_job(tenant_id="a") for _ in range(20)))
@@ -169,6 +179,26 @@ class TestClaim:
         # A claim that met only locked rows may have ended a thread's loop early.
         rest = claim(store, 200)
         assert len(taken) + len(rest) == 120
+
+    def test_of_an_end_and_a_cancel_at_the_same_time_exactly_one_happens(
+        self, store: JobStore
+    ) -> None:
+        insert(store, *(new_job() for _ in range(30)))
+        claims = [job.identity for job in claim(store, 30)]
+
+        def act(shared: JobStore, number: int) -> list[bool]:
+            if number == 0:
+                return [settle(shared, identity, states.DONE) for identity in claims]
+            return [
+                shared.cancel(identity.job_id, reason="by hand") is not None for identity in claims
+            ]
+
+        landed, cancelled = at_once(store, 2, act)
+
+        for identity, is_done, is_cancelled in zip(claims, landed, cancelled, strict=True):
+            assert is_done is not is_cancelled
+            state = states.DONE if is_done else states.CANCELLED
+            assert shown(store, identity.job_id).state == state
 
     def test_every_claim_of_a_job_has_its_own_identity(self, store: JobStore) -> None:
         first = claimed(store)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from django_durable_jobs import states
-from django_durable_jobs.exceptions import JobDuplicate
+from django_durable_jobs.exceptions import JobDuplicate, KeyContended
 from django_durable_jobs.store import JobStore
 from django_durable_jobs.store.rows import JobFilter, QueueDemand
 
@@ -339,6 +341,46 @@ class TestTransactions:
 
         assert seen == [None]
         assert shown(store, job_id).state == states.READY
+
+    def test_a_key_held_by_an_open_transaction_is_refused_in_time(self, store: JobStore) -> None:
+        """A web request must not wait for a stranger's long transaction."""
+        if not store.features.transactional:
+            pytest.skip("This driver joins no transaction.")
+
+        with (
+            override_settings(DURABLE_JOBS={"ENQUEUE_LOCK_TIMEOUT": "50ms"}),
+            closing(store.for_worker()) as rival,
+            rival.atomic(),
+        ):
+            enqueue(rival, idempotency_key="order:7")
+            with store.atomic():
+                with pytest.raises(KeyContended, match=r"shop\.pay"):
+                    insert(store, new_job(), new_job(idempotency_key="order:7"))
+                kept = enqueue(store)
+
+        assert len(every_job(store)) == 2
+        assert shown(store, kept).state == states.READY
+
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_a_key_held_by_a_transaction_that_ends_is_decided_by_its_end(
+        self, store: JobStore, commits: bool
+    ) -> None:
+        if not store.features.transactional:
+            pytest.skip("This driver joins no transaction.")
+
+        with closing(store.for_worker()) as rival, ThreadPoolExecutor(1) as threads:
+            with suppress(RuntimeError), rival.atomic():
+                holder = enqueue(rival, idempotency_key="order:7")
+                with closing(store.for_worker()) as own:
+                    job = new_job(idempotency_key="order:7")
+                    answer = threads.submit(insert, own, job)
+                    if not commits:
+                        raise RuntimeError
+            [inserted] = answer.result()
+
+        assert inserted.created is not commits
+        assert inserted.id == (holder if commits else job.id)
+        assert len(every_job(store)) == 1
 
     def test_a_refused_key_leaves_the_callers_transaction_usable(self, store: JobStore) -> None:
         holder = enqueue(store, idempotency_key="order:7")

@@ -206,6 +206,20 @@ class TestFences:
 
         assert store.load_steps(identity.job_id) == []
 
+    def test_an_attempt_may_end_in_the_transaction_that_held_it(self, store: JobStore) -> None:
+        identity = claimed(store)
+
+        with store.atomic():
+            store.put_step(identity, NewStep("charge", 1, "done", output="1"))
+            with store.atomic():
+                store.hold(identity)
+            assert settle(store, identity, states.DONE)
+
+        after = everything(store, identity.job_id)
+        assert after.job is not None
+        assert after.job.state == states.DONE
+        assert [step.name for step in after.steps] == ["charge"]
+
     def test_a_transaction_that_fails_stores_no_checkpoint(self, store: JobStore) -> None:
         identity = claimed(store)
 
