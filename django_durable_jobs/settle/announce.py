@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from django_durable_jobs.exceptions import InputInvalid, OnSettledFailed, PayloadInvalid
+from django_durable_jobs.exceptions import OnSettledFailed
 from django_durable_jobs.states import DEAD, DONE, FAILED
 from django_durable_jobs.store.definition import RunnableJob
 from django_durable_jobs.store.rows import BuriedJob, ClaimedJob, Settlement
@@ -162,8 +162,9 @@ def _outcome(settlement: Settlement) -> SettledOutcome | None:
 def _input(definition: RunnableJob, text: str) -> Any:
     try:
         return definition.load_input(text)
-    except (InputInvalid, PayloadInvalid):
-        # Often the very reason why the job was given up; the hook is told all the same.
+    except Exception:
+        # Often the very reason why the job was given up; the hook is told all the same. And
+        # validators of the job's own types may raise anything.
         return None
 
 
@@ -172,6 +173,6 @@ def _result(definition: RunnableJob, text: str | None) -> Any:
         return None
     try:
         return definition.load_result(text)
-    except PayloadInvalid:
+    except Exception:
         # It was stored a moment ago, so it is JSON, whatever its type makes of it now.
         return json.loads(text)

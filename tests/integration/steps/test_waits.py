@@ -381,6 +381,37 @@ def test_an_event_that_came_in_time_wins_over_a_timeout_seen_late(bench, clock):
     assert bench.attempt(body).value.payload == "in time"
 
 
+class LateLook:
+    """The store, with an event that comes and a timeout that passes right after a look."""
+
+    def __init__(self, bench, clock):
+        self.bench = bench
+        self.clock = clock
+
+    def __getattr__(self, verb):
+        return getattr(self.bench.worker_store, verb)
+
+    def find_event(self, wait):
+        found = self.bench.worker_store.find_event(wait)
+        publish_event("order.approved", "in time")
+        self.clock.advance(days=4)
+        return found
+
+
+def test_an_event_that_comes_between_the_look_and_the_clock_is_not_lost_to_the_timeout(
+    bench, clock
+):
+    """The clock is asked first: what it calls over was over before the events were looked at."""
+    bench.enqueue()
+    body = wait(timeout="3d")
+    bench.interrupt(body)
+    missed = bench.attempt(body, store=LateLook(bench, clock))
+    assert isinstance(missed.error, Suspension)
+    bench.attempt(body)
+
+    assert bench.attempt(body).value.payload == "in time"
+
+
 def test_a_wait_without_a_timeout_waits_for_ever(bench, clock):
     job_id = bench.enqueue()
     bench.attempt(wait())

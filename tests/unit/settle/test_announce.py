@@ -49,8 +49,8 @@ class Job:
 
     fails: int = 0
     error: BaseException = field(default_factory=lambda: ValueError("hook"))
-    input_fits: bool = True
-    result_fits: bool = True
+    input_error: Exception | None = None
+    result_error: Exception | None = None
     heard: list[Settled] = field(default_factory=list)
     name: str = "shop.pay"
     queue: str = "default"
@@ -63,13 +63,13 @@ class Job:
             raise self.error
 
     def load_input(self, text: str) -> Any:
-        if not self.input_fits:
-            raise InputInvalid("shop.pay", [("order_id", "is required")])
+        if self.input_error is not None:
+            raise self.input_error
         return {"loaded": text}
 
     def load_result(self, text: str) -> Any:
-        if not self.result_fits:
-            raise PayloadInvalid("The result", [("result", "is not a date")])
+        if self.result_error is not None:
+            raise self.result_error
         return {"loaded": text}
 
 
@@ -129,15 +129,21 @@ def test_a_code_is_never_invented():
     assert job.heard[0].code is None
 
 
-def test_input_that_no_longer_parses_is_absent():
-    job = Job(input_fits=False)
+@pytest.mark.parametrize(
+    "error", [InputInvalid("shop.pay", [("order_id", "is required")]), KeyError("validator")]
+)
+def test_input_that_no_longer_parses_is_absent(error):
+    job = Job(input_error=error)
     announce(job, settlement("dead", failure=BOOM))
 
     assert job.heard[0].input is None
 
 
-def test_a_result_that_its_type_no_longer_takes_is_told_as_json():
-    job = Job(result_fits=False)
+@pytest.mark.parametrize(
+    "error", [PayloadInvalid("The result", [("result", "is not a date")]), KeyError("validator")]
+)
+def test_a_result_that_its_type_no_longer_takes_is_told_as_json(error):
+    job = Job(result_error=error)
     announce(job, settlement("done", result='{"day": 1}'))
 
     assert job.heard[0].result == {"day": 1}
