@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import assert_type
 
 import pytest
 from django.contrib.auth.models import Group
@@ -32,6 +33,16 @@ def test_a_step_called_inline_answers_what_a_recorded_one_would():
 
     assert ctx.step.run("price", price) == Decimal("1.50")
     assert ctx.step.options(timeout="5m").run("pair", pair) == [1, 2]
+
+
+def test_a_step_keeps_the_type_of_its_function() -> None:
+    """Checked by mypy: ``run`` and ``atomic`` pass the signature on."""
+    ctx = JobContext.inline("shop.pay")
+
+    assert_type(ctx.step.run("run", price), Decimal)
+    assert_type(ctx.step.options(timeout="5m").run("timed", price), Decimal)
+    with pytest.raises(TypeError):
+        ctx.step.run("extra", price, 7)  # type: ignore[call-arg] # refused by the signature
 
 
 def test_what_production_would_refuse_is_refused_inline_too():
