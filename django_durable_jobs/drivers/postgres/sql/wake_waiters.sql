@@ -19,6 +19,7 @@ with held as (
               and e.expires_at > statement_timestamp() + :'shift'::interval
               and case
                     when e.xact is null or s.mark is null
+                      or e.xact = pg_current_xact_id_if_assigned()
                       or pg_snapshot_xmax(s.mark::pg_snapshot)
                          > pg_snapshot_xmax(pg_current_snapshot())
                     then e.published_at >= date_trunc('milliseconds', s.started_at)
