@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,6 +17,8 @@ from psycopg.types.datetime import TimestamptzLoader
 from django_durable_jobs.exceptions import StoreUnavailable
 
 from .statements import load
+
+logger = logging.getLogger("django_durable_jobs.store")
 
 Row = tuple[Any, ...]
 
@@ -38,6 +41,10 @@ class Executor(Protocol):
 
     def transaction(self) -> AbstractContextManager[None]:
         """A transaction, or a savepoint inside one, of the calling thread."""
+        ...
+
+    def on_commit(self, act: Callable[[], object]) -> None:
+        """Run *act* after the outermost commit of the calling thread; at once outside one."""
         ...
 
     def close(self) -> None: ...
@@ -71,6 +78,10 @@ class DjangoExecutor:
     def transaction(self) -> AbstractContextManager[None]:
         return transaction.atomic(using=self.alias)
 
+    def on_commit(self, act: Callable[[], object]) -> None:
+        # Wrapped, since Django refuses callables without a __qualname__ when they raise.
+        transaction.on_commit(lambda: act(), using=self.alias, robust=True)
+
     def close(self) -> None:
         """Nothing is its own."""
 
@@ -95,8 +106,27 @@ class PooledExecutor:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._connection() as connection, connection.transaction():
-            yield
+        outer: list[Callable[[], object]] | None = getattr(self._pinned, "acts", None)
+        acts: list[Callable[[], object]] = []
+        self._pinned.acts = acts
+        try:
+            with self._connection() as connection, connection.transaction():
+                yield
+        finally:
+            self._pinned.acts = outer
+        if outer is not None:
+            # Only a savepoint was released; it depends on the outer transaction yet.
+            outer.extend(acts)
+            return
+        for act in acts:
+            _run_logged(act)
+
+    def on_commit(self, act: Callable[[], object]) -> None:
+        acts: list[Callable[[], object]] | None = getattr(self._pinned, "acts", None)
+        if acts is None:
+            _run_logged(act)
+        else:
+            acts.append(act)
 
     def close(self) -> None:
         with self._lock:
@@ -171,6 +201,13 @@ def connect(alias: str) -> psycopg.Connection[Row]:
     except psycopg.OperationalError as error:
         raise _unavailable(alias, error) from error
     return connection
+
+
+def _run_logged(act: Callable[[], object]) -> None:
+    try:
+        act()
+    except Exception:
+        logger.exception("jobs.on_commit.failed")
 
 
 def _run(

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django_durable_jobs.clock import shift
 from django_durable_jobs.exceptions import LeaseLost
+from django_durable_jobs.states import MOVES, RUNNING
 from django_durable_jobs.store.rows import (
     ClaimIdentity,
     EventRow,
@@ -24,6 +25,8 @@ from .session import Session
 WOKEN_AT_MOST: Final = 1_000
 """Rows that one waking statement moves; it is repeated while it moves that many."""
 
+_ENDS: Final = MOVES[RUNNING, "settle"]
+
 
 class Runs(Session):
     """The verbs of a running attempt."""
@@ -31,6 +34,11 @@ class Runs(Session):
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         if not settlements:
             return []
+        for settlement in settlements:
+            if settlement.state not in _ENDS:
+                raise ValueError(
+                    f"No attempt ends '{settlement.state}': settle to {', '.join(_ENDS)}."
+                )
         failures = [settlement.failure for settlement in settlements]
         rows = self.executor.fetch(
             "settle",

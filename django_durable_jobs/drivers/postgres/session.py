@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
@@ -14,8 +13,6 @@ from django_durable_jobs.store.rows import Wake
 
 from .executor import DjangoExecutor, Executor, PooledExecutor
 from .listening import CHANNEL, PostgresListener, payloads
-
-logger = logging.getLogger("django_durable_jobs")
 
 
 class Session:
@@ -42,10 +39,7 @@ class Session:
         )
 
     def on_commit(self, act: Callable[[], object]) -> None:
-        if isinstance(self.executor, PooledExecutor):
-            act()
-        else:
-            transaction.on_commit(lambda: act(), using=self._alias, robust=True)
+        self.executor.on_commit(act)
 
     def wake(self, wakes: Sequence[Wake]) -> None:
         if wakes:

@@ -15,10 +15,12 @@ with clock as materialized (
     from unnest(
            :'queues'::text[], :'counts'::int[], :'cursor_ranks'::int[],
            :'cursor_tenants'::text[], :'cursor_keys'::text[])
-         as d (queue, wanted, cursor_rank, cursor_tenant, cursor_key)
+         with ordinality as d (
+           queue, wanted, cursor_rank, cursor_tenant, cursor_key, place)
    where d.wanted > 0
      and not exists (
            select from x_job_pauses p where p.kind = 'queue' and p.name = d.queue)
+   order by d.place
 ), picked as (
   select taken.id, taken.rank, taken.tenant_id, taken.concurrency_key, taken.again
     from demand d
