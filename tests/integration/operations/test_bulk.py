@@ -17,7 +17,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_refused_job_does_not_stop_the_others():
-    dead, running, failed = JobFactory(dead=True), JobFactory(running=True), JobFactory(dead=True)
+    dead, running, failed = (
+        JobFactory.create(dead=True),
+        JobFactory.create(running=True),
+        JobFactory.create(dead=True),
+    )
 
     outcome = apply_to_each(OPERATIONS["requeue"], [dead.pk, running.pk, failed.pk])
 
@@ -37,7 +41,7 @@ def test_of_two_finished_jobs_with_one_key_only_one_is_requeued():
 
 
 def test_a_job_named_twice_is_acted_on_once():
-    job = JobFactory(dead=True)
+    job = JobFactory.create(dead=True)
 
     outcome = apply_to_each(OPERATIONS["requeue"], [job.pk, job.pk])
 
@@ -46,7 +50,7 @@ def test_a_job_named_twice_is_acted_on_once():
 
 
 def test_a_call_on_too_many_jobs_changes_none():
-    job = JobFactory(dead=True)
+    job = JobFactory.create(dead=True)
     too_many = [job.pk, *(uuid4() for _ in range(MAX_BULK_ROWS))]
 
     with pytest.raises(BulkTooLarge) as refused:
@@ -59,7 +63,7 @@ def test_a_call_on_too_many_jobs_changes_none():
 
 
 def test_a_cancelled_job_keeps_the_reason():
-    job = JobFactory()
+    job = JobFactory.create()
 
     apply_to_each(OPERATIONS["cancel"], [job.pk], reason="ann: withdrawn")
 
@@ -69,7 +73,7 @@ def test_a_cancelled_job_keeps_the_reason():
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
 @pytest.mark.parametrize("state", states.STATES)
 def test_the_table_offers_an_operation_exactly_where_the_store_allows_it(operation, state):
-    job = JobFactory(state=state)
+    job = JobFactory.create(state=state)
 
     outcome = apply_to_each(operation, [job.pk])
 

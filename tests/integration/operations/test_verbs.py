@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("state", states.FINISHED_STATES)
 def test_a_finished_job_is_requeued_with_attempt_zero_and_its_steps_kept(state):
-    job = JobFactory(state=state, attempt=5, finished_at=timezone.now(), last_error="boom")
-    JobStepFactory(job=job, name="charge")
+    job = JobFactory.create(state=state, attempt=5, finished_at=timezone.now(), last_error="boom")
+    JobStepFactory.create(job=job, name="charge")
 
     row = operations.requeue(job.pk)
 
@@ -38,7 +38,7 @@ def test_a_finished_job_is_requeued_with_attempt_zero_and_its_steps_kept(state):
 
 @pytest.mark.parametrize("state", states.LIVE_STATES)
 def test_a_live_job_is_not_requeued_since_it_would_run_twice(state):
-    job = JobFactory(state=state, attempt=3)
+    job = JobFactory.create(state=state, attempt=3)
 
     with pytest.raises(JobNotRequeueable) as refused:
         operations.requeue(job.pk)
@@ -49,8 +49,8 @@ def test_a_live_job_is_not_requeued_since_it_would_run_twice(state):
 
 
 def test_a_job_whose_key_a_live_job_holds_is_not_requeued():
-    job = JobFactory(dead=True, idempotency_key="order:7")
-    holder = JobFactory(idempotency_key="order:7")
+    job = JobFactory.create(dead=True, idempotency_key="order:7")
+    holder = JobFactory.create(idempotency_key="order:7")
 
     with pytest.raises(JobDuplicate) as refused:
         operations.requeue(job.pk)
@@ -62,7 +62,7 @@ def test_a_job_whose_key_a_live_job_holds_is_not_requeued():
 
 @pytest.mark.django_db(transaction=True)
 def test_a_requeued_job_wakes_the_workers_of_its_queue():
-    job = JobFactory(dead=True, queue="billing")
+    job = JobFactory.create(dead=True, queue="billing")
     listener = get_store().listen()
     assert listener is not None
     try:
@@ -75,7 +75,7 @@ def test_a_requeued_job_wakes_the_workers_of_its_queue():
 
 @pytest.mark.parametrize("state", states.LIVE_STATES)
 def test_a_live_job_is_cancelled_for_a_stated_reason(state):
-    job = JobFactory(state=state)
+    job = JobFactory.create(state=state)
 
     assert operations.cancel(job.pk, reason="the order was withdrawn") == state
 
@@ -85,7 +85,7 @@ def test_a_live_job_is_cancelled_for_a_stated_reason(state):
 
 @pytest.mark.parametrize("state", states.FINISHED_STATES)
 def test_a_finished_job_is_not_cancelled(state):
-    job = JobFactory(state=state, stop_reason="as it was")
+    job = JobFactory.create(state=state, stop_reason="as it was")
 
     with pytest.raises(JobNotCancellable) as refused:
         operations.cancel(job.pk)
@@ -101,7 +101,7 @@ def test_a_job_that_is_gone_is_not_cancelled():
 
 
 def test_a_waiting_job_is_promoted_to_run_now():
-    job = JobFactory(state="delayed", run_at=timezone.now() + timedelta(days=1))
+    job = JobFactory.create(state="delayed", run_at=timezone.now() + timedelta(days=1))
 
     row = operations.promote(job.pk)
 
@@ -110,15 +110,15 @@ def test_a_waiting_job_is_promoted_to_run_now():
 
 
 def test_a_job_that_does_not_wait_for_its_time_is_not_promoted():
-    job = JobFactory(running=True)
+    job = JobFactory.create(running=True)
 
     with pytest.raises(JobNotPromotable):
         operations.promote(job.pk)
 
 
 def test_a_job_is_removed_with_its_steps():
-    job = JobFactory(done=True)
-    JobStepFactory(job=job)
+    job = JobFactory.create(done=True)
+    JobStepFactory.create(job=job)
 
     operations.remove(job.pk)
 
@@ -127,7 +127,7 @@ def test_a_job_is_removed_with_its_steps():
 
 
 def test_a_running_job_is_not_removed():
-    job = JobFactory(running=True)
+    job = JobFactory.create(running=True)
 
     with pytest.raises(JobNotRemovable):
         operations.remove(job.pk)

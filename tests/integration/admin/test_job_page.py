@@ -1,0 +1,260 @@
+"""The page of one job: what it says, shows, hides and cuts."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_durable_jobs.admin.payload import SHOWN
+from django_durable_jobs.admin.timeline import SHOWN_STEPS
+from django_durable_jobs.models import JobPause
+from django_durable_jobs.testing.factories import JobAttemptFactory, JobFactory, JobStepFactory
+
+from .conftest import LIST, page_of
+
+pytestmark = pytest.mark.django_db
+
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+def page(client, job):
+    response = client.get(page_of(job))
+    assert response.status_code == 200
+    return response
+
+
+def test_a_ready_job_says_that_it_waits_for_a_worker(viewer):
+    job = JobFactory.create(queue="billing")
+
+    assert "waits for a free worker of queue “billing”" in page(viewer, job).context["why"]
+
+
+def test_a_ready_job_says_who_paused_its_queue_and_why(viewer):
+    JobPause.objects.create(kind="queue", name="billing", paused_by="ines", reason="S3 is down")
+
+    why = page(viewer, JobFactory.create(queue="billing")).context["why"]
+
+    assert "is paused (by ines, now): S3 is down" in why
+
+
+def test_a_delayed_job_says_when_it_is_due(viewer):
+    due = timezone.now() + timedelta(minutes=30, seconds=10)
+
+    why = page(viewer, JobFactory.create(state="delayed", run_at=due)).context["why"]
+
+    assert why == f"Due in 30 min ({due:%Y-%m-%d %H:%M:%S} UTC)."
+
+
+def test_a_job_between_attempts_says_which_failed_and_when_the_next_is_due(viewer):
+    due = timezone.now() + timedelta(seconds=30.5)
+
+    why = page(viewer, JobFactory.create(run_at=due, attempt=2, max_attempts=5)).context["why"]
+
+    assert why.startswith("Attempt 2 of 5 failed; the next one is due in 30 s")
+
+
+def test_a_running_job_names_its_worker_and_lease(viewer):
+    why = page(viewer, JobFactory.create(running=True)).context["why"]
+
+    assert why.startswith("Attempt 1 of 5 runs on worker web-1:4711, which holds it for another")
+
+
+def test_a_running_job_whose_lease_lapsed_says_that_it_is_taken_over(viewer):
+    lapsed = timezone.now() - timedelta(seconds=8)
+
+    why = page(viewer, JobFactory.create(running=True, lease_expires_at=lapsed)).context["why"]
+
+    assert "has not been heard of; its lease ended 8" in why
+
+
+def test_a_suspended_job_names_the_event_and_key_it_waits_for(viewer):
+    job = JobFactory.create(state="suspended", run_at=NEVER)
+    JobStepFactory.create(
+        job=job, name="approval", status="waiting", event="order.approved", correlation_key="7"
+    )
+
+    response = page(viewer, job)
+
+    why = response.context["why"]
+    assert "Step “approval” waits for the event “order.approved” with key “7” since" in why
+    assert why.endswith("for as long as it takes.")
+    assert "9999" not in response.content.decode()
+
+
+def test_a_suspended_job_says_when_its_sleep_ends(viewer):
+    wakes = timezone.now() + timedelta(hours=5, seconds=30)
+    job = JobFactory.create(state="suspended", run_at=wakes)
+    JobStepFactory.create(job=job, name="cool off", status="sleeping", wake_at=wakes)
+
+    assert page(viewer, job).context["why"].startswith("Step “cool off” sleeps; it wakes in 5 h")
+
+
+def test_a_dead_job_says_that_nothing_happens_until_somebody_retries_it(viewer):
+    job = JobFactory.create(dead=True, stop_reason="The attempts are used up.")
+
+    why = page(viewer, job).context["why"]
+
+    assert "after 5 of 5 attempts. Nothing happens until somebody retries it." in why
+    assert why.endswith("The attempts are used up.")
+
+
+def test_a_cancelled_job_says_who_cancelled_it_and_why(viewer):
+    job = JobFactory.create(
+        state="cancelled", finished_at=timezone.now(), stop_reason="ines: order withdrawn"
+    )
+
+    assert page(viewer, job).context["why"].endswith("ines: order withdrawn")
+
+
+def test_a_page_is_shown_in_any_time_zone_and_without_time_zones(viewer, settings):
+    job = JobFactory.create(state="suspended", run_at=NEVER, lease_expires_at=NEVER)
+    JobStepFactory.create(job=job, status="waiting", event="x", wake_at=NEVER)
+    settings.TIME_ZONE = "Pacific/Kiritimati"
+    page(viewer, job)
+    settings.USE_TZ = False
+    page(viewer, job)
+    assert viewer.get(LIST).status_code == 200
+
+
+def test_steps_stand_in_order_with_event_key_wake_and_output(operator):
+    job = JobFactory.create(state="suspended", run_at=NEVER)
+    JobStepFactory.create(
+        job=job, seq=2, name="approval", status="waiting", event="order.approved",
+        correlation_key="7", wake_at=timezone.now() + timedelta(days=3), output=None,
+    )  # fmt: skip
+    JobStepFactory.create(job=job, seq=1, name="charge", output={"charge": "ch_1"}, attempt=3)
+
+    response = page(operator, job)
+
+    rows = [row for row in response.context["timeline"].rows if row.seq is not None]
+    assert [(row.seq, row.name) for row in rows] == [(1, "charge"), (2, "approval")]
+    assert rows[0].output == '{"charge": "ch_1"}'
+    html = response.content.decode()
+    for text in ("order.approved · 7", "in 3 d", "×3"):
+        assert text in html
+
+
+def test_a_long_list_of_steps_is_cut_and_says_so(operator):
+    job = JobFactory.create(running=True)
+    for seq in range(SHOWN_STEPS + 5):
+        JobStepFactory.create(job=job, seq=seq, name=f"item {seq}")
+
+    response = page(operator, job)
+
+    assert len([row for row in response.context["timeline"].rows if row.seq is not None]) == 200
+    assert "Later steps are not shown." in response.content.decode()
+
+
+def test_failed_attempts_stand_newest_first_with_their_tracebacks(viewer):
+    job = JobFactory.create(dead=True)
+    for claim in (1, 2, 3):
+        JobAttemptFactory.create(
+            job=job, claim=claim, attempt=claim, message=f"boom {claim}", traceback=f"Trace {claim}"
+        )
+
+    response = page(viewer, job)
+
+    assert [each.number for each in response.context["tries"]] == [3, 2, 1]
+    html = response.content.decode()
+    assert html.index("Trace 3") < html.index("Trace 2") < html.index("Trace 1")
+
+
+def test_a_page_makes_the_same_few_statements_whatever_it_shows(operator):
+    plain = JobFactory.create()
+    with CaptureQueriesContext(connection) as few:
+        page(operator, plain)
+    full = JobFactory.create()
+    for seq in range(30):
+        JobStepFactory.create(job=full, seq=seq, name=str(seq))
+        JobAttemptFactory.create(job=full, claim=seq)
+    with CaptureQueriesContext(connection) as many:
+        page(operator, full)
+
+    assert len(many) == len(few) <= 14
+
+
+def test_redacted_keys_are_hidden_at_any_depth_on_every_page_and_in_the_download(operator):
+    secret = "s3cr3t-XYZ"
+    payload = {
+        "password": secret,
+        "nested": [{"stripeApiKey": secret, "card": {"number": secret}}],
+        "plain": "visible",
+    }
+    job = JobFactory.create(
+        done=True, input=payload, result=payload, progress=payload, input_preview=""
+    )
+    JobStepFactory.create(job=job, output=payload)
+
+    pages = [page(operator, job), operator.get(LIST)]
+    pages += [operator.get(page_of(job, "payload", which)) for which in ("input", "result")]
+
+    for each in pages:
+        assert each.status_code == 200
+        assert secret not in each.content.decode()
+    assert "visible" in pages[0].content.decode()
+
+
+@pytest.mark.parametrize(
+    "number", [2**53 + 1, -(2**63), 123456789012345678901234567890, "19.99000000000000000001"]
+)
+def test_a_number_keeps_every_digit_on_the_page_and_in_the_download(operator, number):
+    job = JobFactory.create(done=True, input={"n": number}, result=number)
+
+    assert str(number) in page(operator, job).context["payloads"]["input"].text
+    assert str(number) in page(operator, job).context["payloads"]["result"].text
+    assert json.loads(operator.get(page_of(job, "payload", "input")).content) == {"n": number}
+
+
+def test_a_large_payload_is_cut_on_the_page_and_whole_in_the_download(operator):
+    items = [f"item {n}" for n in range(60_000)]
+    job = JobFactory.create(done=True, input={"items": items}, result={"items": items})
+
+    response = page(operator, job)
+
+    assert len(response.content) < 100_000
+    assert "The beginning of" in response.content.decode()
+    assert len(response.context["payloads"]["input"].text) < 4 * SHOWN
+    download = operator.get(page_of(job, "payload", "input"))
+    assert json.loads(download.content) == {"items": items}
+    assert download["Content-Disposition"] == f'attachment; filename="job-{job.pk}-input.json"'
+
+
+def test_a_secret_stays_hidden_where_the_payload_is_cut(operator):
+    secret = "s3cr3t" * 10_000
+    job = JobFactory.create(input={"token": secret})
+
+    assert "s3cr3t" not in page(operator, job).content.decode()
+
+
+@pytest.mark.parametrize("which", ["last_error", "pk", "password", "input2"])
+def test_only_payloads_can_be_downloaded(operator, which):
+    assert operator.get(page_of(JobFactory.create(), "payload", which)).status_code == 404
+
+
+def test_a_result_that_is_not_there_yet_cannot_be_downloaded(operator):
+    assert operator.get(page_of(JobFactory.create(), "payload", "result")).status_code == 404
+
+
+@pytest.mark.parametrize("text", ["7", "junk", "..", "%00", "_5F", str(uuid4())])
+def test_an_id_that_is_no_jobs_leads_back_to_the_list_and_says_so(operator, text):
+    response = operator.get(f"{LIST}{text}/change/", follow=True)
+
+    assert response.redirect_chain == [(LIST, 302)]
+    assert "There is no job" in response.content.decode()
+    assert operator.get(f"{LIST}{text}/op/cancel/").status_code == 404
+    assert operator.get(f"{LIST}{text}/payload/input/").status_code == 404
+
+
+def test_an_operation_that_does_not_apply_now_is_shown_and_not_a_link(operator):
+    job = JobFactory.create(running=True)
+    html = page(operator, job).content.decode()
+
+    assert page_of(job, "op", "cancel") in html
+    assert page_of(job, "op", "requeue") not in html
+    assert 'aria-disabled="true"' in html
