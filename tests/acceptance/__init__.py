@@ -1,0 +1,1 @@
+"""Real processes on a real database, killed and stopped as the world does it."""

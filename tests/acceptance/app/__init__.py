@@ -1,0 +1,1 @@
+"""Jobs for the tests of workers, and what those write down."""

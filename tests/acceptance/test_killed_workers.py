@@ -1,0 +1,121 @@
+"""Orders finish, once, however often their workers are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from time import monotonic
+
+import pytest
+
+from django_durable_jobs.models import JobAttempt
+from example_project.orders.models import Order
+from example_project.orders.warehouse import announce_picked
+
+from . import orders as shop
+from .app.apps import FORGET_STEPS
+from .conditions import until
+from .conftest import StartWorkers
+from .workers import Workers, kill
+
+SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
+OPEN_AT_ONCE = 16
+ARGUMENTS = ("--processes", "2", "--threads", "4")
+
+
+def test_thirty_orders_survive_three_kills(start_workers: StartWorkers):
+    _survive(start_workers, count=30, kills=3, seconds=100)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_two_hundred_orders_survive_twenty_kills(start_workers: StartWorkers):
+    _survive(start_workers, count=200, kills=20, seconds=800)
+
+
+def test_a_worker_that_does_not_replay_is_found_out(start_workers: StartWorkers):
+    """The checks above can fail: here they look at workers that run finished steps again."""
+    orders = shop.place_orders(3, random.Random(1))
+    workers = start_workers("--processes", "1", **{FORGET_STEPS: "1"})
+
+    def found_out() -> bool:
+        announce_picked(by="Rosalind")
+        return bool(shop.calls_after_the_checkpoint(orders))
+
+    until(found_out, seconds=60, otherwise=workers.said)
+    amiss = shop.broken_promises(orders)
+    assert any("calls after its checkpoint" in sentence for sentence in amiss)
+
+
+def _survive(start_workers: StartWorkers, *, count: int, kills: int, seconds: float) -> None:
+    print(f"CHAOS_SEED={SEED} repeats the choices of this run")
+    rng = random.Random(SEED)
+    orders: list[Order] = []
+    begun = monotonic()
+    havoc = Havoc(start_workers, rng)
+    # Spread over the run, with orders left to be hit by the last one.
+    due = sorted(rng.sample(range(count * 8 // 10), kills))
+
+    def finished_all() -> bool:
+        finished = shop.finished(orders)
+        wanted = min(count, finished + OPEN_AT_ONCE)
+        orders.extend(shop.place_orders(wanted - len(orders), rng))
+        announce_picked(by="Rosalind")
+        if due and finished >= due[0] and havoc.strike():
+            due.pop(0)
+        return finished == count
+
+    until(
+        finished_all,
+        seconds=seconds,
+        every=0.02,
+        otherwise=lambda: f"{havoc}.\n{shop.whereabouts()}",
+    )
+    print(f"{havoc}; {count} orders in {monotonic() - begun:.1f} s")
+
+    assert havoc.strikes == kills
+    assert shop.broken_promises(orders) == []
+    assert _interrupted_attempts(orders) > 0, "No kill hit a running job: nothing was shown."
+    havoc.workers.stop()
+
+
+def _interrupted_attempts(orders: Sequence[Order]) -> int:
+    return JobAttempt.objects.filter(
+        job_id__in=[order.job_id for order in orders if order.job_id], outcome="lapsed"
+    ).count()
+
+
+class Havoc:
+    """Kills children of a ``runjobs``, and now and then the whole of it, which is restarted."""
+
+    def __init__(self, start_workers: StartWorkers, rng: random.Random) -> None:
+        self._start_workers = start_workers
+        self._rng = rng
+        self.workers: Workers = start_workers(*ARGUMENTS)
+        self.children_killed = 0
+        self.supervisors_killed = 0
+
+    @property
+    def strikes(self) -> int:
+        return self.children_killed + self.supervisors_killed
+
+    def strike(self) -> bool:
+        """Kill if somebody is at work right now; answer whether that was so."""
+        busy = self.workers.busy()
+        if not busy:
+            return False
+        if self._rng.random() < 0.2:
+            self.workers.kill_supervisor()
+            self.supervisors_killed += 1
+            self.workers = self._start_workers(*ARGUMENTS)
+        else:
+            kill(self._rng.choice(sorted(busy)))
+            self.children_killed += 1
+        return True
+
+    def __str__(self) -> str:
+        return (
+            f"killed {self.children_killed} worker processes "
+            f"and {self.supervisors_killed} supervisors"
+        )
