@@ -1,0 +1,95 @@
+"""Every statement rides an index, also when the table is full of finished jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_durable_jobs.drivers.postgres import DjangoExecutor, PostgresStore
+from django_durable_jobs.drivers.postgres.statements import load, names
+from django_durable_jobs.store.rows import JobFilter, QueueDemand
+from tests.integration.postgres.traffic import LEASE, all_verbs
+
+FINISHED = 100_000
+
+FILL = """
+    insert into x_jobs (id, name, queue, state, priority, tenant_id, run_at, is_armed, attempt,
+                        max_attempts, claims, worker_id, lease_expires_at, created_at, started_at,
+                        finished_at)
+    select (lpad(to_hex(n), 12, '0') || '7000' || '8000' || lpad(to_hex(n), 12, '0'))::uuid,
+           'shop.job', case when n %% 3 = 0 then 'mail' else 'default' end, state, 0,
+           't' || n %% 7, now() + make_interval(secs => n - {finished}), state = 'ready',
+           1, 5, 1, 'w', case when state = 'running' then now() + interval '1 minute' end,
+           now(), now(), case when state in ('done', 'dead') then now() end
+      from generate_series(1, {finished} + 3000) n
+     cross join lateral (
+           select case when n <= {finished} and n %% 100 = 0 then 'dead'
+                       when n <= {finished} then 'done'
+                       when n %% 10 = 0 then 'running'
+                       when n %% 3 = 0 then 'delayed'
+                       else 'ready' end as state) s
+"""
+
+
+@pytest.fixture
+def full_table(transactional_db: None) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(FILL.format(finished=FINISHED).replace("%%", "%"))
+        cursor.execute("update x_jobs set run_at = now() - interval '1 hour' where is_armed")
+        cursor.execute("vacuum analyze x_jobs")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("truncate x_jobs")
+
+
+class Explaining(DjangoExecutor):
+    """Runs every statement, and keeps the plan that it ran by."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(alias)
+        self.plans: dict[str, str] = {}
+
+    def fetch(self, name: str, parameters: Any) -> Any:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"explain (analyze, costs off, timing off) {load(name).query}", parameters)
+            self.plans[name] = "\n".join(row[0] for row in cursor.fetchall())
+            transaction.set_rollback(True)
+        return super().fetch(name, parameters)
+
+
+def test_no_statement_reads_the_whole_table(full_table: None) -> None:
+    executor = Explaining("default")
+    all_verbs(PostgresStore(executor))
+
+    missing = set(names()) - set(executor.plans)
+    assert not missing
+    for name, plan in executor.plans.items():
+        assert not re.search(r"Seq Scan on (x_jobs|x_job_steps|x_job_attempts)\b", plan), (
+            f"{name}.sql reads a whole table:\n{plan}"
+        )
+
+
+def test_a_claim_reads_about_as_many_rows_as_it_takes(full_table: None) -> None:
+    executor = Explaining("default")
+    store = PostgresStore(executor)
+
+    store.claim("w", [QueueDemand("default", 50)], lease=LEASE)
+
+    plan = executor.plans["claim"]
+    read = [int(rows) for rows in re.findall(r"on x_jobs j.*rows=(\d+)\.?\d* loops=1\b", plan)]
+    assert read
+    assert max(read) <= 200, plan
+
+
+def test_a_page_reads_about_as_many_rows_as_it_shows(full_table: None) -> None:
+    executor = Explaining("default")
+    store = PostgresStore(executor)
+
+    page = store.list_jobs(JobFilter(state="dead"), limit=50, after=None, before=None)
+
+    assert len(page) == 50
+    assert "x_jobs_unhappy_idx" in executor.plans["list_jobs"]

@@ -1,0 +1,79 @@
+"""One call of every verb, so that every statement runs once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django_durable_jobs.drivers.postgres import PostgresStore
+from django_durable_jobs.store.ids import new_id
+from django_durable_jobs.store.rows import (
+    JobFilter,
+    NewJob,
+    NewStep,
+    QueueDemand,
+    Settlement,
+    Wake,
+    WorkerBeat,
+)
+
+LEASE = timedelta(seconds=60)
+
+
+def all_verbs(store: PostgresStore) -> None:
+    """Call each verb of the store, on jobs of its own where it needs some."""
+
+    def new(key: str | None = None) -> NewJob:
+        return NewJob(
+            id=new_id(), name="plans", queue="own", input="{}", max_attempts=3, idempotency_key=key
+        )
+
+    first, second, third = new("a"), new(), new()
+    store.insert([first, second, third], on_conflict="existing")
+    store.insert([new("a")], on_conflict="existing")
+    claimed = store.claim("w1", [QueueDemand("own", 3)], lease=LEASE)
+    one, two, three = (job.identity for job in claimed)
+    beat = WorkerBeat("w1", "host", 1, ("own",), 4, "0")
+    store.renew([one, two, three], lease=LEASE, beats=[beat])
+    store.record_progress(one, "1")
+    with store.atomic():
+        store.hold(one)
+    store.put_step(one, NewStep("s", 1, "done", output="1"))
+    wait = store.put_step(two, NewStep("w", 1, "waiting", event="e", wait=timedelta(hours=1)))
+    store.load_steps(one.job_id)
+    store.settle(
+        [
+            Settlement(one, "done", result="1"),
+            Settlement(two, "suspended", run_at=wait.wake_at, waits=True),
+        ]
+    )
+    store.publish(new_id(), "e", "1", key=None, ttl=timedelta(days=1))
+    store.find_event(wait)
+    store.wake_waiters([two.job_id])
+    store.lapse([three])
+    store.rescue("w2", ["own"], limit=10, lease=LEASE, drop_exhausted=[])
+    store.arm(limit=10)
+    store.probe(["own", "default", "mail"])
+    store.show(one.job_id)
+    store.list_jobs(JobFilter(), limit=50, after=None, before=None)
+    store.list_jobs(JobFilter(), limit=50, after=one.job_id, before=None)
+    store.list_jobs(JobFilter(), limit=50, after=None, before=one.job_id)
+    store.list_jobs(JobFilter(state="dead"), limit=50, after=None, before=None)
+    store.attempts(one.job_id)
+    store.requeue(one.job_id)
+    store.cancel(one.job_id, reason="")
+    later = new()
+    store.insert(
+        [NewJob(**{**_fields(later), "delay": timedelta(hours=1)})], on_conflict="existing"
+    )
+    store.promote(later.id)
+    store.remove(one.job_id)
+    store.pause_queue("own", by="", reason="")
+    store.resume_queue("own")
+    store.stats()
+    store.now()
+    store.wake([Wake("own")])
+    store.forget_workers(["w1"])
+
+
+def _fields(job: NewJob) -> dict[str, object]:
+    return {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
