@@ -53,15 +53,13 @@ class JobChangeList(ChangeList):
         return remaining
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        if request.GET.get(SEARCH_VAR) and not self.query:
-            # The form refused the term (a NUL, say); without a term all would be shown.
-            return self.root_queryset.none()
         try:
             jobs: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         except SearchRefused as refusal:
             messages.warning(request, str(refusal))
             return self.root_queryset.none()
-        return jobs
+        # The form may have refused the term (a NUL, say); without a term all would be shown.
+        return jobs.none() if request.GET.get(SEARCH_VAR) and not self.query else jobs
 
     def get_results(self, request: HttpRequest) -> None:
         size = self.list_per_page

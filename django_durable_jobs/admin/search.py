@@ -29,7 +29,9 @@ HELP: Final = _(
     "or input.path=value (both among the newest 100,000 jobs)"
 )
 
-_HEX: Final = re.compile(r"[0-9a-f]{4,32}\Z")
+# Asked by name as well, an id would cost a walk through the table: names stand in no index.
+_ID: Final = re.compile(r"[0-9a-f]{8,32}\Z")
+_SHORT_ID: Final = re.compile(r"[0-9a-f]{4,7}\Z")
 _ID_DIGITS: Final = 32
 
 
@@ -70,7 +72,12 @@ def search(
         for candidate in _readings_of(value):
             matches |= Q(input__contains=_nested(keys, candidate))
         return jobs.filter(matches, pk__gte=_oldest_in_window(jobs))
-    return jobs.filter(_by_id(term) | _by_name(term, names))
+    digits = term.lower().replace("-", "")
+    if _ID.match(digits):
+        return jobs.filter(_by_id(digits))
+    by_name = _by_name(term, names)
+    # So few digits may be a word as well, such as "dead".
+    return jobs.filter(_by_id(digits) | by_name if _SHORT_ID.match(digits) else by_name)
 
 
 def _oldest_in_window(jobs: QuerySet[Job]) -> UUID:
@@ -79,10 +86,7 @@ def _oldest_in_window(jobs: QuerySet[Job]) -> UUID:
     return UUID(int=0) if oldest is None else oldest
 
 
-def _by_id(term: str) -> Q:
-    digits = term.lower().replace("-", "")
-    if not _HEX.match(digits):
-        return Q(pk__in=[])
+def _by_id(digits: str) -> Q:
     first = UUID(digits.ljust(_ID_DIGITS, "0"))
     last = UUID(digits.ljust(_ID_DIGITS, "f"))
     return Q(pk=first) if first == last else Q(pk__gte=first, pk__lte=last)

@@ -47,6 +47,22 @@ def test_the_beginning_of_an_id_finds_the_jobs_that_begin_so(operator):
     assert [str(pk) for pk in found(operator, "01900000-aa")] == [wanted.id]
 
 
+def test_a_few_digits_are_looked_for_among_ids_and_names(operator, declared):
+    by_id = JobFactory.create(id="dead0000-aaaa-7000-8000-000000000001")
+    by_name = JobFactory.create(name="dead")
+    JobFactory.create()
+
+    assert {str(pk) for pk in found(operator, "dead")} == {by_id.id, str(by_name.pk)}
+
+
+def test_a_search_by_id_rides_the_primary_key_alone(operator):
+    job = JobFactory.create()
+    with CaptureQueriesContext(connection) as captured:
+        found(operator, str(job.pk))
+
+    assert not any('"x_jobs"."name" IN' in query["sql"] for query in captured)
+
+
 def test_a_part_of_a_declared_name_finds_its_jobs(operator, declared):
     wanted = JobFactory.create(name="shop.refund_order")
     JobFactory.create(name="shop.charge")
