@@ -53,7 +53,7 @@ class Child:
         self.options = options
         self.worker_id = f"{socket.gethostname()}:{secrets.token_hex(6)}"
         ours, theirs = socket.socketpair()
-        self.channel = Channel(ours)
+        self.channel = Channel(ours, may_block=False)
         self.started_at = clock.monotonic()
         self.is_ready = False
         self._lock = threading.Lock()

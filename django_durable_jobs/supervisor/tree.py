@@ -155,10 +155,15 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals, selectors.EVENT_READ)
             for child in self._children:
-                selector.register(child.channel.fileno(), selectors.EVENT_READ, child)
-            for key, _ in selector.select(timeout):
+                # A worker that was stopped takes what was kept for it once it goes on.
+                writes = selectors.EVENT_WRITE if child.channel.has_outgoing else 0
+                selector.register(child.channel.fileno(), selectors.EVENT_READ | writes, child)
+            for key, events in selector.select(timeout):
                 if isinstance(key.data, Child):
-                    self._take_in(key.data)
+                    if events & selectors.EVENT_WRITE:
+                        key.data.channel.flush()
+                    if events & selectors.EVENT_READ:
+                        self._take_in(key.data)
                 else:
                     self._signals.recv(64)
 
@@ -212,13 +217,13 @@ class Supervisor:
 
     def _tell_all(self, kind: str) -> None:
         for child in list(self._children):
-            child.channel.send(kind)
+            child.channel.hint(kind)
 
     def _tell_one_to_rescue(self) -> None:
         children = [child for child in list(self._children) if child.is_ready]
         if children:
             self._rescuer += 1
-            children[self._rescuer % len(children)].channel.send("rescue")
+            children[self._rescuer % len(children)].channel.hint("rescue")
 
     # -- the end
 

@@ -30,7 +30,7 @@ def main() -> int:
             grace=timedelta(seconds=options["grace"]),
             burst=options["burst"],
         ),
-        Channel(end),
+        Channel(end, may_block=True),
     )
     return worker.run()
 

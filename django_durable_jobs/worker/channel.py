@@ -26,24 +26,60 @@ Message = dict[str, Any]
 
 
 class Channel:
-    """One end. Any thread may send; one thread receives."""
+    """One end. Any thread may send; one thread receives.
 
-    def __init__(self, end: socket.socket) -> None:
+    Args:
+        may_block: Sending waits for room, as a worker must that may not start a body before
+            its claim was told. Without it what finds no room is kept, so that a worker
+            which is stopped cannot stop its supervisor.
+    """
+
+    def __init__(self, end: socket.socket, *, may_block: bool) -> None:
         self._socket = end
+        self._flags = 0 if may_block else socket.MSG_DONTWAIT
         self._lock = threading.Lock()
+        self._outgoing = bytearray()
+        self._hints: dict[str, None] = {}
         self._buffer = b""
         self.is_open = True
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether something is kept that found no room."""
+        return bool(self._outgoing)
+
     def send(self, kind: str, **fields: Any) -> bool:
         """Send a message; False when the other end is gone."""
-        line = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+        line = _line({"kind": kind, **fields})
+        # Whole lines, or two threads' messages would run into each other.
+        with self._lock:
+            self._outgoing += line
+            return self._flush()
+
+    def hint(self, kind: str) -> None:
+        """Send a message that need not come twice: once there is room, however often asked."""
+        with self._lock:
+            self._hints[kind] = None
+            self._flush()
+
+    def flush(self) -> bool:
+        """Send what was kept, as far as there is room now."""
+        with self._lock:
+            return self._flush()
+
+    def _flush(self) -> bool:
         try:
-            # Whole lines, or two threads' messages would run into each other.
-            with self._lock:
-                self._socket.sendall(line)
+            while self._outgoing or self._hints:
+                if not self._outgoing:
+                    self._outgoing += b"".join(_line({"kind": kind}) for kind in self._hints)
+                    self._hints.clear()
+                sent = self._socket.send(self._outgoing, self._flags)
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            return True
         except OSError:
             self.is_open = False
             return False
@@ -64,6 +100,10 @@ class Channel:
     def close(self) -> None:
         self.is_open = False
         self._socket.close()
+
+
+def _line(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

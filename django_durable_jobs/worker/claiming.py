@@ -12,7 +12,7 @@ from typing import Any, Final
 from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.lifecycle.backoff import Backoff
 from django_durable_jobs.store.port import JobStore
-from django_durable_jobs.store.rows import BuriedJob, ClaimedJob, QueueDemand
+from django_durable_jobs.store.rows import ClaimedJob, QueueDemand
 
 from .crew import Crew
 
@@ -41,7 +41,6 @@ class Claimer:
         lease: timedelta,
         drop_exhausted: Callable[[], Sequence[str]],
         take: Callable[[Sequence[ClaimedJob]], None],
-        bury: Callable[[Sequence[BuriedJob]], None],
         backlog: Callable[[], int],
         drained: Callable[[], None],
     ) -> None:
@@ -53,7 +52,6 @@ class Claimer:
         self._lease = lease
         self._drop_exhausted = drop_exhausted
         self._take = take
-        self._bury = bury
         self._backlog = backlog
         self._drained = drained
         self._kick = threading.Event()
@@ -140,10 +138,13 @@ class Claimer:
             QueueDemand(queue, min(room, self._crew.room_in(queue, self._slots(queue))))
             for queue in self._order
         ]
+        # A queue at its own limit may hold more, for when one of its slots is free.
+        is_capped = any(demand.count < room for demand in demands)
         # Each queue comes first in its turn.
         self._order.rotate(-1)
         demands = [demand for demand in demands if demand.count]
         if not demands:
+            self._has_more = True
             return
         self._has_more = False
         try:
@@ -151,7 +152,7 @@ class Claimer:
         except BaseException:
             self._has_more = True
             raise
-        if len(claimed) >= min(room, sum(demand.count for demand in demands)):
+        if is_capped or len(claimed) >= room:
             self._has_more = True
         if claimed:
             self._take(claimed)
@@ -170,7 +171,7 @@ class Claimer:
         if rescued.claimed:
             self._take(rescued.claimed)
         if rescued.buried:
-            self._bury(rescued.buried)
+            self._crew.hand_out_buried(rescued.buried)
         found = len(rescued.claimed) + len(rescued.buried)
         if found >= limit:
             self._wants_rescue = True

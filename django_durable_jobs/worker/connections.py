@@ -29,5 +29,7 @@ def fresh_connections() -> Iterator[None]:
                 connection.atomic_blocks.clear()
                 connection.needs_rollback = False
                 connection.run_on_commit.clear()
+                # Else one that was closed inside its block is never opened again.
+                connection.closed_in_transaction = False
                 connection.close()
         close_old_connections()

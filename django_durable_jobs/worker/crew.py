@@ -53,6 +53,7 @@ class Run:
 
 
 Work = Callable[[Run], None]
+"""Runs a job to its outcome; never raises."""
 
 
 class Crew:
@@ -154,15 +155,14 @@ class Crew:
     def _serve(self) -> None:
         while (item := self._waiting.get()) is not None:
             if isinstance(item, BuriedJob):
-                self._announce(item)
+                try:
+                    self._announce(item)
+                except Exception:
+                    logger.exception("jobs.claim.exhausted-unannounced: job %s", item.id)
                 continue
             began = clock.monotonic()
             try:
                 self._work(item)
-            except BaseException:
-                # The work settles whatever the body did; this is a fault of our own. The
-                # lease lapses and another worker takes the job.
-                logger.exception("jobs.slot.failed: job %s", item.key[0])
             finally:
                 self._end(item, clock.monotonic() - began)
                 self._freed()

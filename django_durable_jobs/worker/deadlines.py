@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from django_durable_jobs import clock
 from django_durable_jobs.exceptions import JobTimeout
@@ -15,6 +16,9 @@ from django_durable_jobs.exceptions import JobTimeout
 from .crew import Run
 
 logger = logging.getLogger("django_durable_jobs.worker")
+
+_HEAP_SLACK: Final = 1_000
+"""Entries of ended runs that the heap may hold before it is built anew."""
 
 
 class Deadlines:
@@ -28,7 +32,9 @@ class Deadlines:
     def __init__(self, *, grace: timedelta, abandoned: Callable[[Run], None]) -> None:
         self._grace = grace.total_seconds()
         self._abandoned = abandoned
-        self._heap: list[tuple[float, int, Run, float, bool]] = []
+        self._heap: list[tuple[float, int]] = []
+        self._watched: dict[int, tuple[Run, float, bool]] = {}
+        self._numbers: dict[Run, int] = {}
         self._number = itertools.count()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._serve, name="deadlines", daemon=True)
@@ -39,12 +45,26 @@ class Deadlines:
     def watch(self, run: Run, timeout: timedelta) -> None:
         """Cancel *run* after *timeout* from now."""
         seconds = timeout.total_seconds()
-        self._push(clock.monotonic() + seconds, run, seconds, is_second=False)
+        self._push(clock.monotonic() + seconds, run, seconds, is_cancelled=False)
 
-    def _push(self, when: float, run: Run, seconds: float, *, is_second: bool) -> None:
+    def forget(self, run: Run) -> None:
+        """The run's body has ended."""
         with self._changed:
-            heapq.heappush(self._heap, (when, next(self._number), run, seconds, is_second))
-            self._changed.notify()
+            number = self._numbers.pop(run, None)
+            if number is not None:
+                self._watched.pop(number, None)
+            if len(self._heap) > 4 * len(self._watched) + _HEAP_SLACK:
+                self._heap = [entry for entry in self._heap if entry[1] in self._watched]
+                heapq.heapify(self._heap)
+
+    def _push(self, when: float, run: Run, seconds: float, *, is_cancelled: bool) -> None:
+        with self._changed:
+            number = next(self._number)
+            self._numbers[run] = number
+            self._watched[number] = (run, seconds, is_cancelled)
+            heapq.heappush(self._heap, (when, number))
+            if self._heap[0][1] == number:
+                self._changed.notify()
 
     def _serve(self) -> None:
         while True:
@@ -52,18 +72,25 @@ class Deadlines:
                 while not self._heap or self._heap[0][0] > clock.monotonic():
                     wait = self._heap[0][0] - clock.monotonic() if self._heap else None
                     self._changed.wait(wait)
-                _, _, run, seconds, is_second = heapq.heappop(self._heap)
-            if run.is_settled:
-                continue
-            if not is_second:
-                run.signal.cancel(JobTimeout(run.claimed.name, seconds))
-                later = clock.monotonic() + self._grace
-                self._push(later, run, seconds, is_second=True)
-            else:
-                logger.warning(
-                    "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was "
-                    "cancelled; it keeps its slot until it ends.",
-                    run.claimed.identity.job_id,
-                    run.claimed.name,
-                )
-                self._abandoned(run)
+                _, number = heapq.heappop(self._heap)
+                watched = self._watched.pop(number, None)
+            if watched is not None:
+                try:
+                    self._expire(*watched)
+                except Exception:
+                    logger.exception("jobs.deadlines.failed")
+
+    def _expire(self, run: Run, seconds: float, is_cancelled: bool) -> None:
+        if run.is_settled:
+            return
+        if not is_cancelled:
+            run.signal.cancel(JobTimeout(run.claimed.name, seconds))
+            self._push(clock.monotonic() + self._grace, run, seconds, is_cancelled=True)
+            return
+        logger.warning(
+            "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was cancelled; it "
+            "keeps its slot until it ends.",
+            run.claimed.identity.job_id,
+            run.claimed.name,
+        )
+        self._abandoned(run)

@@ -27,12 +27,14 @@ class Outcome:
 
     Attributes:
         settlement: None when the claim is lost: nothing is written, only let go.
-        landed: Called with whether it landed, on the settler's thread; must not block.
+        has_landed: It was written in the body's own transaction; it is only let go.
+        answer: Called with whether it landed, on the settler's thread; must not block.
     """
 
     claimed: ClaimedJob
     settlement: Settlement | None
-    landed: Callable[[bool], None] | None = None
+    has_landed: bool = False
+    answer: Callable[[bool], None] | None = None
 
 
 class Settler:
@@ -78,8 +80,13 @@ class Settler:
         is_last = False
         while not is_last:
             batch, is_last = self._next_batch()
-            if batch:
+            if not batch:
+                continue
+            try:
                 self._settle(batch)
+            except Exception:
+                # Every job of this worker ends through this thread.
+                logger.exception("jobs.settler.failed")
 
     def _next_batch(self) -> tuple[list[Outcome], bool]:
         batch: list[Outcome] = []
@@ -95,14 +102,21 @@ class Settler:
         return batch, True
 
     def _settle(self, batch: list[Outcome]) -> None:
-        to_write = [outcome for outcome in batch if outcome.settlement is not None]
-        landed = self._land([_settlement(outcome) for outcome in to_write])
-        answers = dict(zip(map(id, to_write), landed, strict=True))
-        verdicts = [answers.get(id(outcome), False) for outcome in batch]
-        self._released(batch, verdicts)
-        for outcome, verdict in zip(batch, verdicts, strict=True):
-            if outcome.landed is not None:
-                outcome.landed(verdict)
+        verdicts = [outcome.has_landed for outcome in batch]
+        to_write = [
+            (place, outcome.settlement)
+            for place, outcome in enumerate(batch)
+            if outcome.settlement is not None and not outcome.has_landed
+        ]
+        landed = self._land([settlement for _, settlement in to_write])
+        for (place, _), has_landed in zip(to_write, landed, strict=True):
+            verdicts[place] = has_landed
+        try:
+            self._released(batch, verdicts)
+        finally:
+            for outcome, verdict in zip(batch, verdicts, strict=True):
+                if outcome.answer is not None:
+                    outcome.answer(verdict)
 
     def _land(self, settlements: list[Settlement]) -> list[bool]:
         """Settle, however often the database has to be asked."""
@@ -151,8 +165,3 @@ class Settler:
         if settlement == refused:
             return [False]
         return self._land([refused])
-
-
-def _settlement(outcome: Outcome) -> Settlement:
-    assert outcome.settlement is not None  # noqa: S101  narrows; the caller filtered
-    return outcome.settlement
