@@ -90,6 +90,7 @@ def shop(*, worker_processes: int) -> Iterator[tuple[Process, Process, str]]:
         try:
             yield web, workers, address
         finally:
+            print("\nStopping the web server and the workers", flush=True)
             # Impatience must not leave a process behind; the stops are bounded.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             web.ask_to_stop()

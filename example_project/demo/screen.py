@@ -52,7 +52,7 @@ class Screen:
         width, height = shutil.get_terminal_size()
         title = self._title.splitlines()
         room = max(3, height - SURROUNDINGS - len(title) - NEWS_LINES)
-        heading = "order   " + "".join(f"{text:<9}" for text in HEADINGS) + "tries"
+        heading = "order   " + "".join(f"{text:<9}" for text in HEADINGS) + "trouble"
         shown = orders
         if len(orders) > room:
             # The finished ones give way first; the order of the rest stays.
@@ -75,14 +75,15 @@ class Screen:
 
     def _row(self, order: Progress, width: int) -> str:
         cells = [f"{word:<9}" for word in order.words]
-        row = f"{order.number:<8}" + "".join(cells) + str(order.attempt or "")
+        trouble = ", ".join(order.trouble)
+        row = f"{order.number:<8}" + "".join(cells) + trouble
         if len(row) >= width:
             return row[: width - 1]
         coloured = (
             f"\x1b[{COLOURS[word]}m{cell}\x1b[0m" if word in COLOURS else cell
             for word, cell in zip(order.words, cells, strict=True)
         )
-        return f"{order.number:<8}" + "".join(coloured) + str(order.attempt or "")
+        return f"{order.number:<8}" + "".join(coloured) + trouble
 
     def _print_changes(self, orders: Sequence[Progress]) -> None:
         for order in orders:

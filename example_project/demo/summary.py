@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from django_durable_jobs import states
-from django_durable_jobs.models import Job, JobStep
+from django_durable_jobs.models import Job, JobAttempt, JobStep
 from example_project.orders.models import Order
 from example_project.payments.models import Charge, GatewayCall
 
@@ -24,6 +24,8 @@ class Summary:
     kills: int
     steps: int
     attempts: int
+    failed: int
+    killed: int
     charges: Counter[int]
     calls: dict[str, int]
 
@@ -49,7 +51,7 @@ class Summary:
             [
                 f"orders             {self.wanted}, of which {self.settled} shipped",
                 f"steps              {self.steps} finished",
-                f"attempts           {self.attempts} in all",
+                f"attempts           {self.attempts}: {self.failed} failed, {self.killed} killed",
                 f"charges per order  {charges}",
                 f"gateway calls      {sum(self.calls.values())}: {calls}",
                 self.verdict,
@@ -69,6 +71,7 @@ def sum_up(orders: Sequence[Order], *, wanted: int, kills: int) -> Summary:
     jobs = Job.objects.filter(pk__in=job_ids)
     charges_by_key = Counter(Charge.objects.filter(key__in=keys).values_list("key", flat=True))
     charges = Counter(charges_by_key[key] for key in keys)
+    amiss = JobAttempt.objects.filter(job_id__in=job_ids)
     calls = GatewayCall.objects.filter(key__in=keys).values_list("outcome")
     return Summary(
         wanted=wanted,
@@ -77,6 +80,8 @@ def sum_up(orders: Sequence[Order], *, wanted: int, kills: int) -> Summary:
         kills=kills,
         steps=JobStep.objects.filter(job_id__in=job_ids, status="done").count(),
         attempts=sum(jobs.values_list("attempt", flat=True)),
+        failed=amiss.exclude(outcome="lapsed").count(),
+        killed=amiss.filter(outcome="lapsed").count(),
         charges=charges,
         calls=dict(calls.annotate(Count("pk"))),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django_durable_jobs import states
-from django_durable_jobs.models import Job, JobStep, JobWorker
+from django_durable_jobs.models import Job, JobAttempt, JobStep, JobWorker
 from example_project.orders.models import Order
 
 STEPS = (
@@ -29,14 +29,15 @@ class Progress:
     Attributes:
         steps: Status by name, of those that were reached.
         state: Of the order's job.
+        trouble: What its attempts ended in that did not end well, in order.
     """
 
     number: str
     customer: str
     job_id: UUID
     state: str
-    attempt: int
     steps: dict[str, str]
+    trouble: tuple[str, ...]
 
     @property
     def is_settled(self) -> bool:
@@ -50,17 +51,11 @@ class Progress:
     def words(self) -> tuple[str, ...]:
         """One word for each of STEPS, "" for those not reached."""
         words = [WORDS.get(self.steps.get(step, ""), "") for step in STEPS]
-        if (
-            "" in words
-            and not self.is_settled
-            and words.count("waits") + words.count("sleeps") == 0
-        ):
-            words[words.index("")] = "runs" if self.state == states.RUNNING else self._pause
+        is_parked = "waits" in words or "sleeps" in words
+        if "" in words and not is_parked and not self.is_settled:
+            again = "again" if self.trouble else ""
+            words[words.index("")] = "runs" if self.state == states.RUNNING else again
         return tuple(words)
-
-    @property
-    def _pause(self) -> str:
-        return "again" if self.attempt else ""
 
 
 WORDS = {"done": "done", "waiting": "waits", "sleeping": "sleeps", "timed_out": "timed out"}
@@ -73,14 +68,17 @@ def look(orders: Sequence[Order]) -> list[Progress]:
     steps: dict[UUID, dict[str, str]] = defaultdict(dict)
     for step in JobStep.objects.filter(job_id__in=job_ids).order_by("seq"):
         steps[step.job_id][step.name] = step.status
+    trouble: dict[UUID, list[str]] = defaultdict(list)
+    for attempt in JobAttempt.objects.filter(job_id__in=job_ids).order_by("claim"):
+        trouble[attempt.job_id].append("killed" if attempt.outcome == "lapsed" else "failed")
     return [
         Progress(
             number=order.number,
             customer=order.customer,
             job_id=job.pk,
             state=job.state,
-            attempt=job.attempt,
             steps=steps[job.pk],
+            trouble=tuple(trouble[job.pk]),
         )
         for order in orders
         if order.job_id is not None and (job := jobs.get(order.job_id)) is not None
