@@ -11,7 +11,7 @@ from django.db import connection
 from django_durable_jobs import states
 from django_durable_jobs.drivers.postgres import PostgresStore
 from django_durable_jobs.exceptions import StateUnknown
-from django_durable_jobs.models import JobAttempt, JobPause, JobStep, JobWorker
+from django_durable_jobs.models import Job, JobAttempt, JobPause, JobStep, JobWorker
 from django_durable_jobs.store.rows import JobFilter, NewStep, WorkerBeat
 from django_durable_jobs.testing.conformance.given import (
     BOOM,
@@ -92,6 +92,17 @@ def test_a_step_names_the_claim_that_wrote_it(store):
     step = JobStep.objects.get()
 
     assert (step.claim, step.attempt) == (2, 2)
+
+
+def test_attempts_given_back_never_fall_below_none(store):
+    """Were a row's count ever wrong, a retry policy must still not meet a negative one."""
+    identity = claimed(store)
+    with connection.cursor() as cursor:
+        cursor.execute("update x_jobs set attempt = 0")
+
+    settle(store, identity, states.READY, give_back=True)
+
+    assert Job.objects.get().attempt == 0
 
 
 def test_a_stored_state_that_this_version_does_not_know_is_refused(store):

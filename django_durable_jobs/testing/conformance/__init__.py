@@ -26,7 +26,8 @@ asks ``store.features`` before it tests what a driver may lack. Where the port l
 choice, so do the tests.
 
 ==================  =========================================================
-test_enqueue        insert, idempotency keys, the caller's transaction
+test_enqueue        insert, idempotency keys
+test_transactions   what joins the caller's transaction, or waits for its end
 test_claim          order, lanes, arming; no job given twice
 test_settle         the end of an attempt; parking; names nobody knows
 test_fences         every fenced write against every way of losing a claim
@@ -55,11 +56,7 @@ pytest.register_assert_rewrite(
 from .fixtures import clock  # noqa: E402 - see above
 from .test_bounds import TestClock, TestProbe, TestRenewal  # noqa: E402 - see above
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
-from .test_enqueue import (  # noqa: E402 - see above
-    TestEnqueue,
-    TestIdempotencyKeys,
-    TestTransactions,
-)
+from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
 from .test_events import TestMatching, TestWaking  # noqa: E402 - see above
 from .test_fences import TestFences  # noqa: E402 - see above
 from .test_list import TestList, TestStats  # noqa: E402 - see above
@@ -76,6 +73,7 @@ from .test_payloads import TestAsciiEscapes, TestPayloads  # noqa: E402 - see ab
 from .test_rescue import TestBurial, TestRescue  # noqa: E402 - see above
 from .test_settle import TestParking, TestSettle, TestUnknownNames  # noqa: E402 - see above
 from .test_steps import TestSteps  # noqa: E402 - see above
+from .test_transactions import TestTransactions  # noqa: E402 - see above
 
 __all__ = [
     "TestArm",

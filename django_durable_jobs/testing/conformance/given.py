@@ -21,6 +21,7 @@ from django_durable_jobs.store.rows import (
     EventRow,
     Failure,
     Inserted,
+    JobFilter,
     JobRow,
     NewJob,
     NewStep,
@@ -139,6 +140,10 @@ def shown(store: JobStore, job_id: UUID) -> JobRow:
     row = store.show(job_id)
     assert row is not None
     return row
+
+
+def every_job(store: JobStore) -> list[JobRow]:
+    return store.list_jobs(JobFilter(), limit=200, after=None, before=None)
 
 
 def everything(store: JobStore, job_id: UUID) -> Everything:
