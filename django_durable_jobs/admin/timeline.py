@@ -76,7 +76,7 @@ class Timeline:
 
 def read_steps(job: Job, *, with_output: bool) -> list[dict[str, Any]]:
     """Return up to one more than ``SHOWN_STEPS`` steps in order; one statement."""
-    columns = ["name", "seq", "status", "event", "correlation_key", "wake_at", "attempt"]
+    columns = ["name", "seq", "status", "event", "correlation_key", "wake_at", "attempt", "claim"]
     steps = JobStep.objects.using(settings.DATABASE).filter(job_id=job.pk).order_by("seq", "name")
     outputs = {"output_start": beginning_of("output", OUTPUT_SHOWN + 1)} if with_output else {}
     return list(steps.values(*columns, "started_at", "finished_at", **outputs)[: SHOWN_STEPS + 1])
@@ -92,7 +92,8 @@ def draw(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> Timeline |
     ends += [aware(job.finished_at) if job.finished_at else now]
     axis = _Axis(begin, max(ends))
     first = min(aware(step["started_at"]) for step in shown)
-    rows = [_step_row(step, axis, now) for step in shown]
+    floors = _floors(job, shown)
+    rows = [_step_row(step, floor, axis, now) for step, floor in zip(shown, floors, strict=True)]
     if first - aware(job.created_at) >= timedelta(milliseconds=1):
         rows.insert(0, _queued_row(job, first, axis))
     return Timeline(tuple(rows), axis.ticks(), duration(axis.span), len(steps) > SHOWN_STEPS)
@@ -141,10 +142,32 @@ def _queued_row(job: Job, first: datetime, axis: _Axis) -> Row:
     )
 
 
-def _step_row(step: dict[str, Any], axis: _Axis, now: datetime) -> Row:
+def _floors(job: Job, steps: Sequence[dict[str, Any]]) -> list[datetime | None]:
+    """Return for each step the last instant before which it cannot have begun, where known.
+
+    That is the checkpoint before it, or the start of the claim that reached it.
+    """
+    floors: list[datetime | None] = []
+    before: tuple[int, datetime] | None = None
+    for step in steps:
+        if before is not None and before[0] == step["claim"]:
+            floors.append(before[1])
+        elif job.claims == step["claim"] and job.started_at is not None:
+            floors.append(aware(job.started_at))
+        else:
+            floors.append(None)
+        before = (step["claim"], aware(step["finished_at"] or step["started_at"]))
+    return floors
+
+
+def _step_row(step: dict[str, Any], floor: datetime | None, axis: _Axis, now: datetime) -> Row:
     started = aware(step["started_at"])
     is_open = step["finished_at"] is None
     ended = now if is_open else aware(step["finished_at"])
+    is_bound = ended == started and floor is not None and floor < ended
+    if is_bound and floor is not None:
+        # A step stored in one go knows its end alone; it began after the one before it.
+        started = floor
     is_wait = bool(step["event"]) or step["status"] == JobStep.Status.SLEEPING
     is_wait = is_wait or step["wake_at"] is not None
     output = step.get("output_start")
@@ -154,7 +177,7 @@ def _step_row(step: dict[str, Any], axis: _Axis, now: datetime) -> Row:
         badge=step_badge(step["status"]),
         attempt=step["attempt"],
         started=time_tag(step["started_at"], now),
-        duration=duration(ended - started) if ended > started else "",
+        duration=("≤ " if is_bound else "") + duration(ended - started) if ended > started else "",
         output=None if output is None else preview(output, OUTPUT_SHOWN, redact=settings.REDACT),
         event=step["event"],
         correlation_key=step["correlation_key"],

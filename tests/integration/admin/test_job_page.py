@@ -140,6 +140,21 @@ def test_steps_stand_in_order_with_event_key_wake_and_output(operator):
         assert text in html
 
 
+def test_a_step_that_knows_its_end_alone_shows_how_long_it_took_at_most(viewer):
+    start = timezone.now() - timedelta(minutes=1)
+    job = JobFactory.create(running=True, claims=2, started_at=start, created_at=start)
+    ends = [timedelta(seconds=-9), timedelta(seconds=3), timedelta(seconds=8)]
+    for seq, (end, claim) in enumerate(zip(ends, (1, 2, 2), strict=True)):
+        moment = start + end
+        JobStepFactory.create(
+            job=job, seq=seq, claim=claim, name=str(seq), started_at=moment, finished_at=moment
+        )
+
+    rows = page(viewer, job).context["timeline"].rows
+
+    assert [row.duration for row in rows] == ["", "≤ 3.0 s", "≤ 5.0 s"]
+
+
 def test_a_long_list_of_steps_is_cut_and_says_so(operator):
     job = JobFactory.create(running=True)
     for seq in range(SHOWN_STEPS + 5):
