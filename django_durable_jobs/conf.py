@@ -28,11 +28,25 @@ def _optional_text(key: str, value: object) -> str | None:
     return None if value is None else _text(key, value)
 
 
-def _duration(key: str, value: Any) -> timedelta:
-    try:
-        return parse_duration(value, subject=f'DURABLE_JOBS["{key}"]')
-    except DurationInvalid as error:
-        raise SettingInvalid(key, str(error).split('"] ', 1)[1]) from error
+def _duration(*, least: str = "0s", most: str = "36525d") -> Callable[[str, Any], timedelta]:
+    """A reader of durations from *least* to *most*; a hundred years unless told otherwise."""
+    shortest = parse_duration(least, subject="least")
+    longest = parse_duration(most, subject="most")
+
+    def read(key: str, value: Any) -> timedelta:
+        subject = f'DURABLE_JOBS["{key}"]'
+        try:
+            duration = parse_duration(value, subject=subject)
+        except DurationInvalid as error:
+            reason = error.cause.removeprefix(subject).strip()
+            raise SettingInvalid(key, reason, error.fix) from error
+        if duration < shortest:
+            raise SettingInvalid(key, f"must be at least {least}.")
+        if duration > longest:
+            raise SettingInvalid(key, f"must be at most {most}.")
+        return duration
+
+    return read
 
 
 def _count(key: str, value: object) -> int:
@@ -87,17 +101,22 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "DRIVER": Setting("postgres", _text, "Store: postgres, memory, or a dotted path to a class."),
     "JOBS_MODULE": Setting("jobs", _text, "Module of each app that declares jobs."),
-    "LEASE": Setting("60s", _duration, "How long a claim holds without renewal."),
-    "POLL_MAX": Setting("3s", _duration, "Longest idle poll while no wake-up is proven."),
+    "LEASE": Setting("60s", _duration(least="1s"), "How long a claim holds without renewal."),
+    "POLL_MAX": Setting(
+        "3s", _duration(least="10ms"), "Longest idle poll while no wake-up is proven."
+    ),
     "QUEUES": Setting({}, _queues, "Queues and their options; empty: those the jobs name."),
     "MAX_PAYLOAD": Setting(1_048_576, _count, "Largest input, result or output, in bytes."),
-    "GRACE": Setting("30s", _duration, "How long a stop waits for running jobs."),
-    "KILL_GRACE": Setting("5s", _duration, "How long a timed-out body may take to end."),
-    "UNKNOWN_AFTER": Setting("24h", _duration, "How long a job of unknown name is kept waiting."),
+    "GRACE": Setting("30s", _duration(), "How long a stop waits for running jobs."),
+    "KILL_GRACE": Setting("5s", _duration(), "How long a timed-out body may take to end."),
+    "UNKNOWN_AFTER": Setting("24h", _duration(), "How long a job of unknown name is kept waiting."),
+    # PostgreSQL reads 0 ms as "for ever", and holds no more than 24 days.
     "ENQUEUE_LOCK_TIMEOUT": Setting(
-        "2s", _duration, "How long a keyed enqueue waits for another transaction."
+        "2s",
+        _duration(least="1ms", most="24d"),
+        "How long a keyed enqueue waits for another transaction.",
     ),
-    "EVENT_TTL": Setting("7d", _duration, "How long an event can still be matched."),
+    "EVENT_TTL": Setting("7d", _duration(least="1ms"), "How long an event can still be matched."),
     "REDACT": Setting(
         ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "card"),
         _names,
@@ -146,7 +165,9 @@ settings: Final = _Settings()
 def unknown_keys() -> list[str]:
     """Keys of ``DURABLE_JOBS`` that mean nothing, sorted."""
     written = getattr(django_settings, "DURABLE_JOBS", {})
-    return sorted(set(written) - set(SETTINGS)) if isinstance(written, Mapping) else []
+    if not isinstance(written, Mapping):
+        return []
+    return sorted(str(key) for key in written if key not in SETTINGS)
 
 
 def _setting_changed(*, setting: str, **_: object) -> None:

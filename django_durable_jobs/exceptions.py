@@ -320,16 +320,22 @@ class Draining(RunFault):
 
 
 class JobUnknown(RunFault):
-    """A stored job name that no worker has known for a whole day."""
+    """A stored job name that this process, or no worker for a whole day, knows."""
 
     code = "X_JOB_UNKNOWN"
 
-    def __init__(self, name: str, waited_seconds: float) -> None:
+    def __init__(self, name: str, waited_seconds: float | None = None) -> None:
         self.name = name
-        super().__init__(
-            f"No worker knew a job named '{name}' for {waited_seconds / 3600:g} h.",
-            "Deploy code that declares it (or lists it in aliases=[...]) and requeue the job.",
-        )
+        if waited_seconds is None:
+            super().__init__(
+                f"No job named '{name}' is declared in this process.",
+                "Import the module that declares it, or list the name in aliases=[...].",
+            )
+        else:
+            super().__init__(
+                f"No worker knew a job named '{name}' for {waited_seconds / 3600:.4g} h.",
+                "Deploy code that declares it (or lists it in aliases=[...]) and requeue the job.",
+            )
 
 
 class ResultUnserializable(RunFault):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.utils import timezone
@@ -20,6 +20,10 @@ PRIORITY_BOUND: Final = 32_767
 MAX_ATTEMPTS: Final = 1_000_000_000
 MAX_DELAY: Final = timedelta(days=36_525)
 """A hundred years; further than this the database's own calendar ends."""
+
+
+_FIRST_INSTANT: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LAST_INSTANT: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def _run_at(job: str, option: str, value: object) -> datetime | None:
     if not isinstance(value, datetime):
         raise OptionInvalid(job, option, f"is a {type(value).__name__}, not a datetime.")
     if not timezone.is_naive(value):
-        return value
+        return _storable(job, option, value)
     from django.conf import settings
 
     if settings.USE_TZ:
@@ -132,7 +136,14 @@ def _run_at(job: str, option: str, value: object) -> datetime | None:
             f"is ambiguous or missing in {zone}: clocks change then.",
             "Give an aware datetime.",
         )
-    return aware
+    return _storable(job, option, aware)
+
+
+def _storable(job: str, option: str, instant: datetime) -> datetime:
+    # A day inside the calendar's ends, so that it can be shown in any zone.
+    if not _FIRST_INSTANT <= instant <= _LAST_INSTANT:
+        raise OptionInvalid(job, option, "is outside the years 1 to 9999.")
+    return instant
 
 
 def _max_attempts(job: str, option: str, value: object) -> int | None:

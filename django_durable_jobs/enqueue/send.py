@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ from django_durable_jobs.signals import job_enqueued
 from django_durable_jobs.store import JobStore, get_detached_store, get_store
 from django_durable_jobs.store.rows import ConflictPolicy, Inserted, NewJob, Wake
 
-logger = logging.getLogger("django_durable_jobs.enqueue")
+from .announce import Announcement, announcement_of_transaction
 
 ANNOUNCED_AHEAD: Final = 30.0
 """Rows due within so many seconds are announced with their time.
@@ -50,8 +49,9 @@ def send(
         for answer in answers
         if answer.created and answer.due_in <= ANNOUNCED_AHEAD
     ]
-    if wakes:
-        store.on_commit(lambda: _wake(store, wakes))
+    if wakes and not (transactional and _is_committed_by_hand(store)):
+        announcement = announcement_of_transaction() if transactional else Announcement()
+        store.on_commit(lambda: announcement.send(store, wakes))
     if job_enqueued.has_listeners():
         for job, answer in zip(jobs, answers, strict=True):
             if answer.created:
@@ -61,13 +61,15 @@ def send(
     return answers
 
 
-def _wake(store: JobStore, wakes: Sequence[Wake]) -> None:
-    try:
-        store.wake(wakes)
-    except Exception:
-        # The rows are committed and polling finds them; a caller told of an error here
-        # would enqueue again.
-        logger.warning("jobs.wake.failed: workers will find the jobs by polling.", exc_info=True)
+def _is_committed_by_hand(store: JobStore) -> bool:
+    """Whether the caller turned autocommit off: then Django tells nobody of a commit.
+
+    Polling finds the jobs; a wake before the commit would wake for nothing.
+    """
+    if not store.features.transactional or store.in_atomic_block():
+        return False
+    connection = connections[settings.DATABASE]
+    return not connection.in_atomic_block and not connection.get_autocommit()
 
 
 def _refuse_uncovered(store: JobStore, job: str) -> None:

@@ -16,9 +16,9 @@ from django_durable_jobs.exceptions import JobUnknown
 from django_durable_jobs.jobs import JobDefinition, declared_queues, get_job
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.settle import announce_settled
-from django_durable_jobs.states import DEAD, FAILED
+from django_durable_jobs.states import DEAD, FAILED, READY
 from django_durable_jobs.store import JobStore, get_store
-from django_durable_jobs.store.rows import ClaimedJob, QueueDemand
+from django_durable_jobs.store.rows import ClaimedJob, QueueDemand, Settlement
 from django_durable_jobs.worker.execute import Executed, execute
 
 WORKER_ID: Final = "run_jobs"
@@ -64,7 +64,7 @@ def run_jobs(
 
     Raises:
         RuntimeError: *limit* executions were not enough.
-        JobUnknown: A due job's name is declared nowhere.
+        JobUnknown: A due job's name is declared nowhere; the job waits on, unspent.
     """
     store = get_store()
     wanted = [QueueDemand(queue, 1) for queue in (queues or declared_queues())]
@@ -87,7 +87,8 @@ def run_jobs(
 def _run(store: JobStore, claimed: ClaimedJob) -> Ran:
     definition = get_job(claimed.name)
     if definition is None:
-        raise JobUnknown(claimed.name, 0)
+        store.settle([Settlement(claimed.identity, READY, give_back=True)])
+        raise JobUnknown(claimed.name)
     executed = _execute(store, claimed, definition)
     settlement = executed.settlement
     landed = executed.has_landed
