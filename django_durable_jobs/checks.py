@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections
 from django.utils.connection import ConnectionDoesNotExist
 
 from .conf import SETTINGS, settings, unknown_keys
-from .exceptions import SettingInvalid
+from .exceptions import QueueNotDeclared, SettingInvalid
+from .jobs import registered_jobs
 
 
 @register()
 def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Every key of ``DURABLE_JOBS`` is known and its value can be read."""
+    if not isinstance(getattr(django_settings, "DURABLE_JOBS", {}), Mapping):
+        return [
+            Error(
+                "DURABLE_JOBS is not a dict.",
+                hint="Write DURABLE_JOBS = {}, or leave it out; every setting has a default.",
+                id="durable_jobs.E002",
+            )
+        ]
     found: list[CheckMessage] = [
         Error(
             f'DURABLE_JOBS["{key}"] is not a setting.',
@@ -34,17 +44,21 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
     return found
 
 
-@register(Tags.database, Tags.compatibility)
+# Not tagged as a check of the database: those run only where --database names one, and this
+# one opens no connection.
+@register(Tags.compatibility)
 def check_database(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """The jobs live on PostgreSQL."""
     found: list[CheckMessage] = []
     try:
         if settings.DRIVER != "postgres":
             return found
-        aliases = {settings.DATABASE, settings.LISTEN_DATABASE or settings.DATABASE}
+        keys = {settings.DATABASE: "DATABASE"}
+        if settings.LISTEN_DATABASE is not None:
+            keys.setdefault(settings.LISTEN_DATABASE, "LISTEN_DATABASE")
     except SettingInvalid:
         return found
-    for alias in sorted(aliases):
+    for alias, key in keys.items():
         try:
             vendor = connections[alias].vendor
         except ConnectionDoesNotExist:
@@ -52,7 +66,7 @@ def check_database(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
                 Error(
                     f"Durable jobs are told to use the database '{alias}', which is not in "
                     "DATABASES.",
-                    hint='Add it there, or change DURABLE_JOBS["DATABASE"].',
+                    hint=f'Add it there, or change DURABLE_JOBS["{key}"].',
                     id="durable_jobs.E003",
                 )
             )
@@ -61,11 +75,32 @@ def check_database(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
             found.append(
                 Error(
                     f"Durable jobs need PostgreSQL, but the database '{alias}' is {vendor}.",
-                    hint='Point DURABLE_JOBS["DATABASE"] at a PostgreSQL alias of DATABASES.',
+                    hint=f'Point DURABLE_JOBS["{key}"] at a PostgreSQL alias of DATABASES.',
                     id="durable_jobs.E004",
                 )
             )
     return found
+
+
+@register()
+def check_jobs(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Every declared job can be enqueued and run."""
+    try:
+        return [
+            Error(
+                problem.cause,
+                hint=problem.fix or None,
+                obj=definition.source,
+                id="durable_jobs.E006"
+                if isinstance(problem, QueueNotDeclared)
+                else "durable_jobs.E005",
+            )
+            for definition in registered_jobs()
+            for problem in definition.problems()
+        ]
+    except SettingInvalid:
+        # The check of the settings names it.
+        return []
 
 
 @register()
