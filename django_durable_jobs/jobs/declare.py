@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overlo
 from django.apps import apps
 
 from django_durable_jobs.durations import Duration, parse_duration
-from django_durable_jobs.enqueue.options import check_priority
+from django_durable_jobs.enqueue.options import MAX_ATTEMPTS, check_priority
 from django_durable_jobs.exceptions import DeclarationInvalid, DurationInvalid, OptionInvalid
 from django_durable_jobs.policies.retry import Retry
 from django_durable_jobs.steps import JobContext
@@ -170,6 +170,8 @@ def _retry(job: str, value: object) -> Retry:
             f"has a retry that is a {type(value).__name__}.",
             "Write retry=Retry(attempts=5).",
         )
+    if value.attempts > MAX_ATTEMPTS:
+        raise DeclarationInvalid(job, f"has a retry of more than {MAX_ATTEMPTS:,} attempts.")
     return value
 
 

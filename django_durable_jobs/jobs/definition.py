@@ -20,6 +20,7 @@ from django_durable_jobs.exceptions import (
     JobNotFound,
     OptionInvalid,
     PayloadInvalid,
+    PayloadTooLarge,
     PayloadTypeUnsupported,
     QueueNotDeclared,
     ResultUnserializable,
@@ -82,7 +83,9 @@ class JobDefinition(Generic[P, R]):
         self.source = (
             f"{fn.__module__}.{fn.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
         )
-        update_wrapper(self, fn)
+        # Only the names: attributes that other decorators left on the function (some set
+        # ``retry``) would take the place of ours.
+        update_wrapper(self, fn, updated=())
 
     def __repr__(self) -> str:
         return f"<job {self.name}>"
@@ -275,6 +278,9 @@ class Enqueuer(Generic[P, R]):
                     self._definition.name,
                     [(f"[{place}].{path}", message) for path, message in error.problems],
                 ) from None
+            except PayloadTooLarge as error:
+                subject = f"Input [{place}] of job '{self._definition.name}'"
+                raise PayloadTooLarge(subject, error.size, error.limit) from None
         return self._send(texts)
 
     def _send(self, texts: list[str]) -> list[JobResult[R]]:

@@ -20,7 +20,8 @@ _by_name: dict[str, JobDefinition[..., Any]] = {}
 def register(definition: JobDefinition[..., Any]) -> None:
     """Make *definition* known under its name and its aliases.
 
-    The very same code declared again (a reloaded module) takes its own place.
+    A declaration at the very same place (a reloaded module) takes its own place; one
+    function declared twice under a name, as by a loop around ``@job``, does not.
 
     Raises:
         JobNameTaken: Another declaration has one of the names; nothing was registered.
@@ -29,7 +30,7 @@ def register(definition: JobDefinition[..., Any]) -> None:
     with _lock:
         for name in names:
             holder = _by_name.get(name)
-            if holder is not None and holder.source != definition.source:
+            if holder is not None and not _is_reload(holder, definition):
                 raise JobNameTaken(name, holder.source, definition.source)
         for name in names:
             _by_name[name] = definition
@@ -53,6 +54,11 @@ def declared_queues() -> tuple[str, ...]:
         return tuple(settings.QUEUES)
     named = sorted({definition.queue for definition in registered_jobs()} - {"default"})
     return ("default", *named)
+
+
+def _is_reload(holder: JobDefinition[..., Any], newcomer: JobDefinition[..., Any]) -> bool:
+    # A module that is run anew compiles its functions anew; a loop shares one code object.
+    return holder.source == newcomer.source and holder.fn.__code__ is not newcomer.fn.__code__
 
 
 @contextmanager
