@@ -10,6 +10,7 @@ from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.settle import Parked, Returned, settlement_of
 from django_durable_jobs.settle.outcome import AttemptEnd
 from django_durable_jobs.signals import job_started
+from django_durable_jobs.states import DONE
 from django_durable_jobs.steps import JobContext, suspension_in
 from django_durable_jobs.store.definition import RunnableJob
 from django_durable_jobs.store.port import JobStore
@@ -106,16 +107,24 @@ def _run_atomic(
 ) -> Executed:
     """Commit the body's effects and its settle together, or neither."""
     settlement: Settlement | None = None
+    commits: list[bool] = []
     try:
         with user_store.atomic():
+            # First of the hooks, so it tells a failed commit from a hook that failed behind it.
+            user_store.on_commit(lambda: commits.append(True))
             value = definition.run(context, definition.load_input(claimed.input))
             end = Returned(definition.dump_result(value))
-            context.check()
             settlement = _ended(end, claimed, definition, signal).settlement
+            # Cancelled by now: its effects must not be kept beside an attempt that failed.
+            if settlement is None or settlement.state != DONE:
+                context.check()
+                raise LeaseLost(claimed.identity.job_id, "commit the atomic job")
             # Last before COMMIT, or the renewal of the lease would wait for the body.
-            if settlement is None or not user_store.settle([settlement])[0]:
+            if not user_store.settle([settlement])[0]:
                 raise LeaseLost(claimed.identity.job_id, "commit the atomic job")
     except BaseException as error:
+        if commits:
+            return Executed(settlement, has_landed=True, error=error)
         return _ended(error, claimed, definition, signal)
     return Executed(settlement, has_landed=True, error=None)
 
