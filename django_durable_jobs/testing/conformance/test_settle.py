@@ -61,7 +61,7 @@ class TestSettle:
         assert settle(store, identity, state, delay=timedelta(seconds=30))
 
         row = shown(store, identity.job_id)
-        assert (row.state, row.is_armed) == (state, False)
+        assert (row.state, row.is_armed, row.lease_expires_at) == (state, False, None)
         assert before + timedelta(seconds=30) <= row.run_at <= store.now() + timedelta(seconds=30)
         clock.advance(seconds=29)
         assert claim(store) == []
