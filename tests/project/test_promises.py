@@ -26,9 +26,8 @@ def names_of_tests(path: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.ClassDef):
-            names |= {
-                f"{node.name}::{item.name}" for item in node.body if isinstance(item, ast.FunctionDef)
-            }
+            methods = (item for item in node.body if isinstance(item, ast.FunctionDef))
+            names |= {f"{node.name}::{method.name}" for method in methods}
     return names
 
 

@@ -55,7 +55,8 @@ class Explaining(DjangoExecutor):
 
     def fetch(self, name: str, parameters: Any) -> Any:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"explain (analyze, costs off, timing off) {load(name).query}", parameters)
+            explain = "explain (analyze, costs off, timing off)"
+            cursor.execute(f"{explain} {load(name).query}", parameters)
             self.plans[name] = "\n".join(row[0] for row in cursor.fetchall())
             transaction.set_rollback(True)
         return super().fetch(name, parameters)

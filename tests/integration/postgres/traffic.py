@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from django_durable_jobs.drivers.postgres import PostgresStore
@@ -62,9 +63,7 @@ def all_verbs(store: PostgresStore) -> None:
     store.requeue(one.job_id)
     store.cancel(one.job_id, reason="")
     later = new()
-    store.insert(
-        [NewJob(**{**_fields(later), "delay": timedelta(hours=1)})], on_conflict="existing"
-    )
+    store.insert([replace(later, delay=timedelta(hours=1))], on_conflict="existing")
     store.promote(later.id)
     store.remove(one.job_id)
     store.pause_queue("own", by="", reason="")
@@ -73,7 +72,3 @@ def all_verbs(store: PostgresStore) -> None:
     store.now()
     store.wake([Wake("own")])
     store.forget_workers(["w1"])
-
-
-def _fields(job: NewJob) -> dict[str, object]:
-    return {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
