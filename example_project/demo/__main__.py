@@ -32,7 +32,12 @@ def main() -> int:
     try:
         if not os.environ.get("DATABASE_URL"):
             print("Starting a private PostgreSQL", flush=True)
-        os.environ["DATABASE_URL"] = postgres.start()
+        os.environ["DATABASE_URL"] = url = postgres.start()
+        if not url.startswith(("postgres://", "postgresql://")):
+            raise DemoFailed(
+                "DATABASE_URL is not the address of a PostgreSQL server, such as "
+                "postgresql://me:secret@localhost/shop."
+            )
 
         import django
 

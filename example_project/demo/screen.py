@@ -10,8 +10,8 @@ from datetime import datetime
 from .watch import STEPS, Progress
 
 HEADINGS = ("charge", "payment", "stock", "picked", "picking", "packing", "ship")
-# Lines around the table, and one for the cursor.
-SURROUNDINGS = 9
+# Lines around the rows and the news: two of them blank, the headings, the count, the cursor's.
+SURROUNDINGS = 5
 NEWS_LINES = 3
 COLOURS = {"done": "32", "runs": "33;1", "waits": "36", "sleeps": "34", "again": "31;1"}
 
@@ -41,10 +41,10 @@ class Screen:
             self._print_changes(orders)
 
     def _redraw(self, lines: list[str]) -> None:
-        if self._drawn:
-            # Up to the first line of the last drawing, and clear from there.
-            sys.stdout.write(f"\x1b[{self._drawn}F\x1b[J")
-        sys.stdout.write("\n".join(lines) + "\n")
+        # Up to the first line of the last drawing, and clear from there. All in one go: an
+        # interruption leaves a whole table.
+        back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        sys.stdout.write(back + "\n".join(lines) + "\n")
         sys.stdout.flush()
         self._drawn = len(lines)
 

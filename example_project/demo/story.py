@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import Error, connections
 
 from example_project.orders.catalogue import CATALOGUE, fill_shelves
@@ -19,7 +19,7 @@ from example_project.orders.warehouse import announce_picked
 
 from .processes import DemoFailed, Process, shop
 from .screen import Screen
-from .summary import sum_up
+from .summary import Summary, sum_up
 from .watch import Progress, busy_workers, look
 
 ORDERS = 20
@@ -47,8 +47,8 @@ def run(*, once: bool) -> int:
         call_command("migrate", verbosity=0, interactive=False)
         fill_shelves()
         user, password = create_admin()
-    except Error as error:
-        raise DemoFailed(f"The database could not be prepared: {error}") from error
+    except (Error, CommandError) as error:
+        raise DemoFailed(f"The database could not be prepared: {str(error).strip()}") from error
     try:
         with shop(worker_processes=WORKER_PROCESSES) as (web, workers, address):
             title = (
@@ -56,12 +56,14 @@ def run(*, once: bool) -> int:
                 f"Admin: {address}/admin/   user {user}, password {password}\n"
                 f"Ctrl-C stops everything."
             )
-            story = Story(Screen(title), web, workers, once=once)
-            return story.tell()
+            summary = Story(Screen(title), web, workers, once=once).tell()
     except Error as error:
         raise DemoFailed(f"The database went away: {error}") from error
     finally:
         connections.close_all()
+    # The verdict is the last word, when all the rest is over.
+    print(f"\n{summary}", flush=True)
+    return 0 if summary.is_as_promised else 1
 
 
 def create_admin() -> tuple[str, str]:
@@ -88,7 +90,8 @@ class Story:
         self._order_is_due = _every(SECONDS_BETWEEN_ORDERS)
         self._pick_is_due = _every(SECONDS_BETWEEN_PICKS)
 
-    def tell(self) -> int:
+    def tell(self) -> Summary:
+        """Let orders come and go until the end, which without *once* is Ctrl-C's."""
         begun = time.monotonic()
         while True:
             self.web.check()
@@ -100,11 +103,11 @@ class Story:
                 self._kill_a_busy_worker(progress)
             if len(self.orders) >= ORDERS and all(order.is_settled for order in progress):
                 if self.once:
-                    return self._end()
+                    return self._sum_up()
                 self._tell_the_end()
             if self.once and time.monotonic() - begun > LONGEST_SECONDS:
                 self.screen.say(f"Gave up after {LONGEST_SECONDS} s.")
-                return self._end()
+                return self._sum_up()
             time.sleep(TICK_SECONDS)
 
     def _customers_and_pickers_act(self) -> None:
@@ -129,16 +132,13 @@ class Story:
 
     def _tell_the_end(self) -> None:
         if not self._is_told:
-            summary = sum_up(self.orders, wanted=ORDERS, kills=self.kills)
-            self.screen.say(f"All of them: {summary.verdict}.")
+            self.screen.say(f"All of them: {self._sum_up().verdict}.")
             self.screen.say("The shop stays open until Ctrl-C; look around in the admin.")
             self._is_told = True
             self._order_is_due = _every(SECONDS_BETWEEN_LATER_ORDERS)
 
-    def _end(self) -> int:
-        summary = sum_up(self.orders, wanted=ORDERS, kills=self.kills)
-        print(f"\n{summary}", flush=True)
-        return 0 if summary.is_as_promised else 1
+    def _sum_up(self) -> Summary:
+        return sum_up(self.orders, wanted=ORDERS, kills=self.kills)
 
 
 def _basket(number: int) -> dict[str, int]:
