@@ -7,48 +7,36 @@ import pytest
 
 from .app import ledger as _ledger
 from .conditions import until
-from .workers import Workers, kill
-
-# Short, so that a test sees leases lapse; long enough for a busy machine to renew them.
-ENVIRONMENT = {
-    "JOBS_LEASE": "3s",
-    "JOBS_GRACE": "20s",
-    "SHOP_GATEWAY_SECONDS": "0.1",
-    "SHOP_GATEWAY_FAILS_EVERY": "7",
-    "SHOP_PACKING_TIME": "200ms",
-}
+from .process_tree import ProcessTree, kill
+from .workers import Workers
 
 StartWorkers = Callable[..., Workers]
 
 
 @pytest.fixture
-def start_workers(transactional_db: None, tmp_path: Path) -> Iterator[StartWorkers]:
-    """Starts ``runjobs`` with arguments and environment; after the test no process is left."""
+def trees(transactional_db: None) -> Iterator[list[ProcessTree]]:
+    """The process trees that a test started: when it has ended, no process is left of them."""
     if not Path("/proc/self/environ").exists():
         pytest.skip("The processes are found in /proc, which this system does not have.")
-    started: list[Workers] = []
+    started: list[ProcessTree] = []
+
+    yield started
+
+    left = [sentence for tree in started if (sentence := _left_behind(tree))]
+    assert not left, "Processes were left behind: " + "; ".join(left)
+
+
+@pytest.fixture
+def start_workers(trees: list[ProcessTree], tmp_path: Path) -> StartWorkers:
+    """Starts ``runjobs`` with arguments and environment."""
 
     def start(*arguments: str, **environment: str) -> Workers:
-        log = tmp_path / f"runjobs-{len(started) + 1}.log"
-        workers = Workers(log, *arguments, environment={**ENVIRONMENT, **environment})
-        started.append(workers)
+        log = tmp_path / f"runjobs-{len(trees) + 1}.log"
+        workers = Workers(log, *arguments, environment=environment)
+        trees.append(workers)
         return workers
 
-    yield start
-
-    left: list[str] = []
-    for workers in started:
-        try:
-            workers.stop()
-            until(lambda tree=workers: not tree.alive(), seconds=25)  # type: ignore[misc] # bound now
-        except AssertionError as error:
-            left.append(f"{workers.alive()} of {workers.log.name}: {error}")
-        finally:
-            for pid in workers.alive():
-                kill(pid)
-            # Captured, and shown only with a failure.
-            print(f"--- {workers.log.name}\n{workers.said()}")
-    assert not left, "Processes were left behind: " + "; ".join(left)
+    return start
 
 
 @pytest.fixture
@@ -57,3 +45,18 @@ def ledger(transactional_db: None) -> Iterator[None]:
     _ledger.create()
     yield
     _ledger.drop()
+
+
+def _left_behind(tree: ProcessTree) -> str:
+    """Stop *tree*, by force in the end; a sentence if it needed that, else nothing."""
+    try:
+        tree.stop()
+        until(lambda: not tree.alive(), seconds=25)
+    except AssertionError as error:
+        return f"{tree.alive()} of {tree.log.name}: {error}"
+    finally:
+        for pid in tree.alive():
+            kill(pid)
+        # Captured, and shown only with a failure.
+        print(f"--- {tree.log.name}\n{tree.said()}")
+    return ""

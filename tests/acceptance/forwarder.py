@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
-from .workers import database_url
+from .process_tree import database_url
 
 
 class Forwarder:

@@ -17,7 +17,8 @@ from . import orders as shop
 from .app.apps import FORGET_STEPS
 from .conditions import until
 from .conftest import StartWorkers
-from .workers import Workers, kill
+from .process_tree import kill
+from .workers import Workers
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
 OPEN_AT_ONCE = 16

@@ -15,7 +15,7 @@ from .app import ledger as book
 from .app.jobs import GATE, hold_gil, pass_gate
 from .conditions import until
 from .conftest import StartWorkers
-from .workers import kill
+from .process_tree import kill
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
