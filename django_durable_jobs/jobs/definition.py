@@ -276,7 +276,7 @@ class Enqueuer(Generic[P, R]):
             except InputInvalid as error:
                 raise InputInvalid(
                     self._definition.name,
-                    [(f"[{place}].{path}", message) for path, message in error.problems],
+                    [(_inside(place, path), message) for path, message in error.problems],
                 ) from None
             except PayloadTooLarge as error:
                 subject = f"Input [{place}] of job '{self._definition.name}'"
@@ -304,3 +304,7 @@ class Enqueuer(Generic[P, R]):
 
     def _result(self, answer: Inserted) -> JobResult[R]:
         return JobResult(answer.id, answer.state, not answer.created, self._definition)
+
+
+def _inside(place: int, path: str) -> str:
+    return f"[{place}]{path}" if path.startswith("[") else f"[{place}].{path}"
