@@ -91,8 +91,9 @@ def draw(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> Timeline |
     ends = [aware(step["finished_at"]) for step in shown if step["finished_at"]]
     ends += [aware(job.finished_at) if job.finished_at else now]
     axis = _Axis(begin, max(ends))
-    first = min(aware(step["started_at"]) for step in shown)
     floors = _floors(job, shown)
+    first = min(aware(step["started_at"]) for step in shown)
+    first = min(first, *filter(None, floors), first)
     rows = [_step_row(step, floor, axis, now) for step, floor in zip(shown, floors, strict=True)]
     if first - aware(job.created_at) >= timedelta(milliseconds=1):
         rows.insert(0, _queued_row(job, first, axis))
