@@ -124,8 +124,9 @@ def publish(
     *,
     key: str | None = None,
     ttl: timedelta = TTL,
+    event_id: UUID | None = None,
 ) -> UUID:
-    event_id = new_id()
+    event_id = event_id or new_id()
     store.publish(event_id, name, payload, key=key, ttl=ttl)
     return event_id
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -82,23 +83,30 @@ class TestMatching:
 
         assert found(store, wait) is None
 
-    def test_the_oldest_event_is_taken_first(self, store: JobStore, clock: Clock) -> None:
+    def test_the_oldest_event_is_taken_first_whatever_its_id(
+        self, store: JobStore, clock: Clock
+    ) -> None:
         wait = put_wait(store, claimed(store))
-        first = publish(store)
+        smaller, greater = new_id(), new_id()
+        publish(store, event_id=greater)
         clock.advance(seconds=1)
-        publish(store)
+        publish(store, event_id=smaller)
 
-        assert found(store, wait) == first
+        assert found(store, wait) == greater
 
-    def test_events_of_one_millisecond_are_taken_by_id(self, store: JobStore, clock: Clock) -> None:
-        wait = put_wait(store, claimed(store))
-        ids = sorted(publish(store) for _ in range(5))
-        event = store.find_event(wait)
-        assert event is not None
-        rivals = [event_id for event_id in ids if event_id <= event.id]
+    def test_events_of_one_millisecond_are_taken_by_id(self, store: JobStore) -> None:
+        identity = claimed(store)
+        wait = put_wait(store, identity)
+        ids = [new_id() for _ in range(12)]
+        for event_id in reversed(ids):
+            publish(store, event_id=event_id, key=str(event_id))
 
-        assert event.published_at.microsecond % 1000 == 0
-        assert rivals[-1] == event.id
+        events = [store.find_event(replace(wait, correlation_key=str(each))) for each in ids]
+
+        stamps = [(event.published_at, event.id) for event in events if event is not None]
+        assert len(stamps) == len(ids)
+        assert all(stamp.microsecond % 1000 == 0 for stamp, _ in stamps)
+        assert found(store, wait) == min(stamps)[1]
 
     def test_an_event_expires_by_the_stores_clock(self, store: JobStore, clock: Clock) -> None:
         wait = put_wait(store, claimed(store))
