@@ -12,7 +12,6 @@ from .processes import DemoFailed
 
 # For watching: a killed worker is noticed, and its orders go on, within seconds.
 ENVIRONMENT = {
-    "DJANGO_SETTINGS_MODULE": "example_project.settings",
     "JOBS_LEASE": "3s",
     "JOBS_GRACE": "5s",
     "SHOP_GATEWAY_SECONDS": "1.2",
@@ -24,6 +23,9 @@ ENVIRONMENT = {
 
 def main() -> int:
     once = os.environ.get("ONCE", "") not in ("", "0")
+    # Not whatever project the terminal was last used for.
+    os.environ["DJANGO_SETTINGS_MODULE"] = "example_project.settings"
+    os.environ["DEBUG"] = "1"
     for key, value in ENVIRONMENT.items():
         os.environ.setdefault(key, value)
     # A closed terminal and a polite kill end the demo as Ctrl-C does.
