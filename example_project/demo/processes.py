@@ -85,15 +85,16 @@ def shop(*, worker_processes: int) -> Iterator[tuple[Process, Process, str]]:
         stack.callback(web.stop)
         workers = Process("worker", "runjobs", "--processes", str(worker_processes), folder=folder)
         stack.callback(workers.stop)
-        address = f"http://127.0.0.1:{port}"
+        stack.callback(_begin_to_stop, web)
         _wait_until_it_answers(web, port)
-        try:
-            yield web, workers, address
-        finally:
-            print("\nStopping the web server and the workers", flush=True)
-            # Impatience must not leave a process behind; the stops are bounded.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            web.ask_to_stop()
+        yield web, workers, f"http://127.0.0.1:{port}"
+
+
+def _begin_to_stop(web: Process) -> None:
+    # Impatience must not leave a process behind; the stops that follow are bounded.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("\nStopping the web server and the workers", flush=True)
+    web.ask_to_stop()
 
 
 def _parents() -> dict[int, int]:
