@@ -93,7 +93,7 @@ def draw(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> Timeline |
     axis = _Axis(begin, max(ends))
     floors = _floors(job, shown)
     first = min(aware(step["started_at"]) for step in shown)
-    first = min(first, *filter(None, floors), first)
+    first = min([first, *filter(None, floors)])
     rows = [_step_row(step, floor, axis, now) for step, floor in zip(shown, floors, strict=True)]
     if first - aware(job.created_at) >= timedelta(milliseconds=1):
         rows.insert(0, _queued_row(job, first, axis))

@@ -12,6 +12,7 @@ from django_durable_jobs.exceptions import (
     DurableJobsError,
     EnqueueRefused,
     OperationRefused,
+    StateUnknown,
 )
 
 from .catalogue import Operation
@@ -19,8 +20,11 @@ from .catalogue import Operation
 MAX_BULK_ROWS: Final = 1_000
 """Jobs a single call may name."""
 
-REFUSALS: Final = (OperationRefused, EnqueueRefused)
-"""What a verb raises when it does not apply; a requeue can meet a live job with its key."""
+REFUSALS: Final = (OperationRefused, EnqueueRefused, StateUnknown)
+"""What a verb raises when it does not apply.
+
+A requeue can meet a live job with its key, and any verb a state that a newer version wrote.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,7 @@ class JobFactory(DjangoModelFactory[Job]):
             claims=1,
             worker_id="web-1:4711",
             started_at=SelfAttribute("created_at"),
-            lease_expires_at=LazyAttribute(
-                lambda job: job.created_at + timedelta(minutes=1)
-            ),
+            lease_expires_at=LazyAttribute(lambda job: job.created_at + timedelta(minutes=1)),
         )
         dead = Trait(
             state=states.DEAD,
