@@ -1,4 +1,3 @@
-import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.expressions
 import django.db.models.functions.datetime
@@ -55,11 +54,8 @@ class Migration(migrations.Migration):
                 ("pid", models.BigIntegerField(db_default=0, verbose_name="process id")),
                 (
                     "queues",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.TextField(),
-                        db_default=models.Value("{}"),
-                        size=None,
-                        verbose_name="queues",
+                    models.JSONField(
+                        db_default=models.Value([], models.JSONField()), verbose_name="queues"
                     ),
                 ),
                 ("slots", models.IntegerField(db_default=1, verbose_name="slots")),

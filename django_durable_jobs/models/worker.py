@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
@@ -14,7 +13,7 @@ class JobWorker(models.Model):
     worker_id = models.TextField(_("worker"), primary_key=True)
     host = models.TextField(_("host"), db_default="")
     pid = models.BigIntegerField(_("process id"), db_default=0)
-    queues = ArrayField(models.TextField(), verbose_name=_("queues"), db_default=models.Value("{}"))
+    queues = models.JSONField(_("queues"), db_default=models.Value([], models.JSONField()))
     slots = models.IntegerField(_("slots"), db_default=1)
     version = models.TextField(_("version"), db_default="", blank=True)
     started_at = models.DateTimeField(_("started"), db_default=Now())

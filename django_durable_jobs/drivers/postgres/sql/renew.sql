@@ -11,8 +11,8 @@ with clock as materialized (
 ), beats as (
   insert into x_job_workers as w (
            worker_id, host, pid, queues, slots, version, started_at, seen_at, expires_at)
-  select b.worker_id, b.host, b.pid, string_to_array(b.queues, E'\x1f'), b.slots, b.version,
-         clock.now, clock.now, clock.now + :'lease'::interval
+  select b.worker_id, b.host, b.pid, to_jsonb(string_to_array(b.queues, E'\x1f')), b.slots,
+         b.version, clock.now, clock.now, clock.now + :'lease'::interval
     from unnest(
            :'worker_ids'::text[], :'hosts'::text[], :'pids'::bigint[], :'worker_queues'::text[],
            :'slots'::int[], :'versions'::text[])
