@@ -124,16 +124,18 @@ class Attempts:
             _log_error(claimed, settlement, executed.error)
         if definition.on_settled is None or settlement is None:
             self._settler.hand_in(Outcome(claimed, settlement, executed.has_landed))
-        elif self._hand_in_and_wait(claimed, settlement, executed.has_landed):
-            announce_settled(definition, claimed, settlement)
+            return
+        landed = self._hand_in_and_wait(claimed, settlement, executed.has_landed)
+        if landed is not None:
+            announce_settled(definition, claimed, landed)
 
     def _hand_in_and_wait(
         self, claimed: ClaimedJob, settlement: Settlement, has_landed: bool
-    ) -> bool:
-        answers: list[bool] = []
+    ) -> Settlement | None:
+        answers: list[Settlement | None] = []
         answered = threading.Event()
 
-        def answer(landed: bool) -> None:
+        def answer(landed: Settlement | None) -> None:
             answers.append(landed)
             answered.set()
 

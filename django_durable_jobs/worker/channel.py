@@ -34,7 +34,7 @@ class Channel:
             which is stopped cannot stop its supervisor.
     """
 
-    def __init__(self, end: socket.socket, *, may_block: bool) -> None:
+    def __init__(self, end: socket.socket, *, may_block: bool = True) -> None:
         self._socket = end
         self._flags = 0 if may_block else socket.MSG_DONTWAIT
         self._lock = threading.Lock()

@@ -20,14 +20,14 @@ from django_durable_jobs.exceptions import Draining, LeaseLost
 from django_durable_jobs.jobs import registered_jobs
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.store import get_store
-from django_durable_jobs.store.rows import ClaimedJob
+from django_durable_jobs.store.rows import ClaimedJob, Settlement
 
 from .attempts import Attempts
 from .channel import Channel, Holding, Message, read
 from .claiming import Claimer
 from .crew import Crew, Run
 from .deadlines import Deadlines
-from .reporting import Reporter
+from .reporting import Reporter, due_in
 from .settling import Outcome, Settler
 
 logger = logging.getLogger("django_durable_jobs.worker")
@@ -166,7 +166,10 @@ class Worker:
         self._reporter.hold(claimed)
         self._crew.hand_out(Run(job, CancelSignal(job.identity.job_id)) for job in claimed)
 
-    def _release(self, outcomes: Sequence[Outcome], landed: Sequence[bool]) -> None:
+    def _release(self, outcomes: Sequence[Outcome], landed: Sequence[Settlement | None]) -> None:
+        if any(settlement is not None and due_in(settlement) == 0 for settlement in landed):
+            # Before a burst is told that nothing is due any more.
+            self._claimer.wake()
         self._reporter.release(outcomes, landed)
         self._on_freed()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -14,11 +14,12 @@ from django_durable_jobs.lifecycle.backoff import Backoff
 from django_durable_jobs.settle import describe_failure
 from django_durable_jobs.states import DEAD
 from django_durable_jobs.store.port import JobStore
-from django_durable_jobs.store.rows import ClaimedJob, Settlement
+from django_durable_jobs.store.rows import ClaimedJob, JobRow, Settlement
 
 logger = logging.getLogger("django_durable_jobs.worker")
 
 BATCH_AT_MOST: Final = 500
+_REFUSED: Final = "its outcome could not be stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +29,34 @@ class Outcome:
     Attributes:
         settlement: None when the claim is lost: nothing is written, only let go.
         has_landed: It was written in the body's own transaction; it is only let go.
-        answer: Called with whether it landed, on the settler's thread; must not block.
+        answer: Called once with the settlement that landed, None if none did, on the
+            settler's thread; must not block.
     """
 
     claimed: ClaimedJob
     settlement: Settlement | None
     has_landed: bool = False
-    answer: Callable[[bool], None] | None = None
+    answer: Callable[[Settlement | None], None] | None = None
+
+
+Released = Callable[[Sequence[Outcome], Sequence[Settlement | None]], None]
+"""Told which outcomes are done with, and for each the settlement that landed."""
 
 
 class Settler:
     """One thread that settles what the slots hand in, many in a statement.
 
     While a statement runs, the next batch gathers; so a batch is as large as the load and
-    a lone outcome waits for nothing.
+    a lone outcome waits for nothing. Whatever happens to a batch, each of its outcomes is
+    released and answered: a slot may be waiting for it.
     """
 
-    def __init__(
-        self,
-        store: JobStore,
-        released: Callable[[Sequence[Outcome], Sequence[bool]], None],
-    ) -> None:
+    def __init__(self, store: JobStore, released: Released) -> None:
         self._store = store
         self._released = released
         self._waiting: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._unsettled = 0
+        self._lock = threading.Lock()
         self._backoff = Backoff(first=0.1, longest=5)
         self._give_up = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="settler", daemon=True)
@@ -60,12 +65,15 @@ class Settler:
         self._thread.start()
 
     def hand_in(self, outcome: Outcome) -> None:
+        with self._lock:
+            self._unsettled += 1
         self._waiting.put(outcome)
 
     @property
     def backlog(self) -> int:
-        """Outcomes not begun yet."""
-        return self._waiting.qsize()
+        """Outcomes handed in whose fate is not known yet."""
+        with self._lock:
+            return self._unsettled
 
     def finish(self, timeout: float) -> bool:
         """Settle what was handed in and end; whether that came within *timeout* seconds."""
@@ -80,13 +88,8 @@ class Settler:
         is_last = False
         while not is_last:
             batch, is_last = self._next_batch()
-            if not batch:
-                continue
-            try:
+            if batch:
                 self._settle(batch)
-            except Exception:
-                # Every job of this worker ends through this thread.
-                logger.exception("jobs.settler.failed")
 
     def _next_batch(self) -> tuple[list[Outcome], bool]:
         batch: list[Outcome] = []
@@ -102,66 +105,112 @@ class Settler:
         return batch, True
 
     def _settle(self, batch: list[Outcome]) -> None:
-        verdicts = [outcome.has_landed for outcome in batch]
+        landed = [outcome.settlement if outcome.has_landed else None for outcome in batch]
         to_write = [
-            (place, outcome.settlement)
+            place
             for place, outcome in enumerate(batch)
             if outcome.settlement is not None and not outcome.has_landed
         ]
-        landed = self._land([settlement for _, settlement in to_write])
-        for (place, _), has_landed in zip(to_write, landed, strict=True):
-            verdicts[place] = has_landed
         try:
-            self._released(batch, verdicts)
-        finally:
-            for outcome, verdict in zip(batch, verdicts, strict=True):
-                if outcome.answer is not None:
-                    outcome.answer(verdict)
+            answers = self._land([batch[place] for place in to_write], is_repeated=False)
+            for place, settlement in zip(to_write, answers, strict=True):
+                landed[place] = settlement
+        except BaseException:
+            # Every job of this worker ends through this thread; these leases lapse.
+            logger.exception("jobs.settler.failed")
+        with self._lock:
+            self._unsettled -= len(batch)
+        try:
+            self._released(batch, landed)
+        except BaseException:
+            logger.exception("jobs.settler.failed")
+        for outcome, settlement in zip(batch, landed, strict=True):
+            if outcome.answer is not None:
+                outcome.answer(settlement)
 
-    def _land(self, settlements: list[Settlement]) -> list[bool]:
-        """Settle, however often the database has to be asked."""
-        if not settlements:
-            return []
-        is_repeated = False
-        while True:
+    def _land(self, outcomes: list[Outcome], *, is_repeated: bool) -> list[Settlement | None]:
+        """Settle, however often the database has to be asked.
+
+        Args:
+            is_repeated: An earlier try was not answered, and may have taken effect.
+        """
+        settlements = [outcome.settlement for outcome in outcomes if outcome.settlement]
+        while settlements:
             try:
                 landed = self._store.settle(settlements)
+                if is_repeated:
+                    landed = self._landed_earlier(settlements, landed)
             except StoreUnavailable as error:
                 if self._backoff.is_fresh:
                     logger.warning("jobs.settle.waiting: %s", error)
                 is_repeated = True
                 if self._give_up.wait(self._backoff.wait()):
-                    return [False] * len(settlements)
+                    return [None] * len(settlements)
             except Exception as error:
-                return self._land_apart(settlements, error)
+                return self._land_apart(outcomes, error, is_repeated=is_repeated)
             else:
                 self._backoff.reset()
-                if is_repeated:
-                    self._look_after_parks(settlements)
-                return landed
+                return [
+                    settlement if has_landed else None
+                    for settlement, has_landed in zip(settlements, landed, strict=True)
+                ]
+        return []
 
-    def _look_after_parks(self, settlements: list[Settlement]) -> None:
-        # The answer that was lost may have been to a park that did land.
-        parked = [settlement.identity.job_id for settlement in settlements if settlement.waits]
+    def _landed_earlier(self, settlements: list[Settlement], landed: list[bool]) -> list[bool]:
+        """Find those that landed by a try whose answer was lost."""
+        rows = [
+            None if has_landed else self._store.show(settlement.identity.job_id)
+            for settlement, has_landed in zip(settlements, landed, strict=True)
+        ]
+        landed = [
+            has_landed or (row is not None and _is_settled_by(settlement, row))
+            for settlement, has_landed, row in zip(settlements, landed, rows, strict=True)
+        ]
+        parked = [
+            settlement.identity.job_id
+            for settlement, has_landed in zip(settlements, landed, strict=True)
+            if has_landed and settlement.waits
+        ]
         if parked:
+            # An event that was published meanwhile was looked for by nobody.
             self._store.wake_waiters(parked)
+        return landed
 
-    def _land_apart(self, settlements: list[Settlement], error: Exception) -> list[bool]:
+    def _land_apart(
+        self, outcomes: list[Outcome], error: Exception, *, is_repeated: bool
+    ) -> list[Settlement | None]:
         """Split a batch that the database refused, so that one bad row holds up no other."""
-        if len(settlements) > 1:
-            middle = len(settlements) // 2
-            return self._land(settlements[:middle]) + self._land(settlements[middle:])
-        (settlement,) = settlements
-        identity = settlement.identity
+        if len(outcomes) > 1:
+            middle = len(outcomes) // 2
+            return [
+                *self._land(outcomes[:middle], is_repeated=is_repeated),
+                *self._land(outcomes[middle:], is_repeated=is_repeated),
+            ]
+        (outcome,) = outcomes
         logger.error(
-            "jobs.settle.refused: the database refused the outcome of job %s.",
-            identity.job_id,
+            "jobs.settle.refused: the database refused the outcome of job %s (%s).",
+            outcome.claimed.identity.job_id,
+            outcome.claimed.name,
             exc_info=error,
         )
-        failure = describe_failure(error, job_name="")
+        if outcome.settlement is None or outcome.settlement.stop_reason == _REFUSED:
+            # Not even that it was refused can be stored: the lease lapses.
+            return [None]
         refused = Settlement(
-            identity, DEAD, failure=failure, stop_reason="its outcome could not be stored"
+            outcome.claimed.identity,
+            DEAD,
+            failure=describe_failure(error, job_name=outcome.claimed.name),
+            stop_reason=_REFUSED,
         )
-        if settlement == refused:
-            return [False]
-        return self._land([refused])
+        return self._land([replace(outcome, settlement=refused)], is_repeated=is_repeated)
+
+
+def _is_settled_by(settlement: Settlement, row: JobRow) -> bool:
+    """Whether *row* is as *settlement* left it: no later claim, and no other's verdict."""
+    identity = settlement.identity
+    return (
+        row.claims == identity.claim
+        and row.worker_id == identity.worker_id
+        and row.state == settlement.state
+        and row.stop_reason == settlement.stop_reason
+    )
