@@ -9,6 +9,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from django.utils import timezone
 
+from django_durable_jobs import clock
 from django_durable_jobs.durations import Duration, parse_duration
 from django_durable_jobs.events.event import Event, event_from, event_text
 from django_durable_jobs.exceptions import DurationInvalid, StepRefused
@@ -56,11 +57,12 @@ class TimedSteps:
         output = Output(name, fn)
         if stored is not None:
             return _replayed(stored, output)
+        began = clock.monotonic()
         with self._execution.ceiling(name, self._timeout):
             value = _call(name, fn, args, kwargs)
         text = output.encode(value)
         if self._execution.recorded:
-            text = self._put_done(name, seq, text)
+            text = self._put_done(name, seq, text, began)
         return output.decode(text)
 
     def atomic(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -81,6 +83,7 @@ class TimedSteps:
         if stored is not None:
             return _replayed(stored, output)
         store = self._execution.user_store
+        began = clock.monotonic()
         with store.atomic():
             with self._execution.ceiling(name, self._timeout):
                 value = _call(name, fn, args, kwargs)
@@ -88,7 +91,7 @@ class TimedSteps:
             if self._execution.recorded:
                 # Last before COMMIT: it locks the job's row, which the renewal of the lease
                 # needs while the function works.
-                text = self._put_done(name, seq, text, store=store)
+                text = self._put_done(name, seq, text, began, store=store)
         return output.decode(text)
 
     def _enter(self, name: str, fn: Callable[..., object]) -> tuple[int, StepRow | None]:
@@ -103,8 +106,9 @@ class TimedSteps:
             raise _is_async(name)
         return seq, stored
 
-    def _put_done(self, name: str, seq: int, text: str, **store: Any) -> str:
-        step = NewStep(name=name, seq=seq, status="done", output=text)
+    def _put_done(self, name: str, seq: int, text: str, began: float, **store: Any) -> str:
+        took = timedelta(seconds=clock.monotonic() - began)
+        step = NewStep(name=name, seq=seq, status="done", output=text, took=took)
         row = self._execution.put(step, **store)
         # The database may write the same JSON in another way, and a replay reads that.
         return text if row.output is None else row.output

@@ -204,6 +204,7 @@ class NewStep:
         wait: For ``sleeping`` until the wake, for ``waiting`` until the timeout; the store
             stamps the instant. None waits for ever.
         until: The same as an instant; wins over *wait*.
+        took: How long its function ran, by the process's own measure; sets when it started.
     """
 
     name: str
@@ -214,6 +215,7 @@ class NewStep:
     correlation_key: str | None = None
     wait: timedelta | None = None
     until: datetime | None = None
+    took: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Waiting(Tables):
             event=step.event if earlier is None else earlier.event,
             correlation_key=step.correlation_key if earlier is None else earlier.correlation_key,
             wake_at=wake_at,
-            started_at=now if earlier is None else earlier.started_at,
+            started_at=now - step.took if earlier is None else earlier.started_at,
             finished_at=now if is_finished else None,
             mark=mark,
             attempt=attempt,

@@ -98,6 +98,7 @@ class Runs(Session):
                 "correlation_key": step.correlation_key,
                 "wait": step.wait,
                 "until": step.until,
+                "took": step.took,
             },
         )
         if not rows:

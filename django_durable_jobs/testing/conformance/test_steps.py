@@ -27,6 +27,16 @@ class TestSteps:
         assert before <= step.started_at <= step.finished_at <= store.now()
         assert store.load_steps(identity.job_id) == [step]
 
+    def test_a_step_that_took_a_while_started_so_long_before_it_finished(
+        self, store: JobStore
+    ) -> None:
+        took = timedelta(seconds=7, milliseconds=250)
+
+        step = store.put_step(claimed(store), NewStep("charge", 1, "done", output="1", took=took))
+
+        assert step.finished_at is not None
+        assert step.finished_at - step.started_at == took
+
     def test_an_output_of_nothing_is_not_the_lack_of_an_output(self, store: JobStore) -> None:
         identity = claimed(store)
 

@@ -21,7 +21,8 @@ with clock as materialized (
            mark, started_at, finished_at)
   select h.id, :'name', :'seq'::int, :'status', :'output'::jsonb, h.claims, h.attempt, :'event',
          :'correlation_key'::text, coalesce(:'until'::timestamptz, clock.now + :'wait'::interval),
-         case when :'status' = 'waiting' then pg_current_snapshot()::text end, clock.now,
+         case when :'status' = 'waiting' then pg_current_snapshot()::text end,
+         clock.now - :'took'::interval,
          case when :'status' in ('done', 'timed_out') then clock.now end
     from held h, clock
   on conflict (job_id, name) do update
