@@ -13,10 +13,21 @@ def fresh_connections() -> Iterator[None]:
     """Give a body usable connections, and leave nothing of it behind for the next.
 
     Connections past ``CONN_MAX_AGE`` or found broken are closed on both sides of the
-    body; one that a body left inside a transaction is closed, which rolls it back.
+    body; one that a body left inside a transaction is closed, which rolls it back. One kept
+    from an earlier body is asked whether it still works, also without
+    ``CONN_HEALTH_CHECKS``: a slot may have been idle for hours, and a server or firewall
+    tells nobody that it hung up.
     """
     reset_queries()
     close_old_connections()
+    for connection in connections.all(initialized_only=True):
+        # With health checks on, Django asks at the first statement.
+        if (
+            connection.connection is not None
+            and not connection.settings_dict["CONN_HEALTH_CHECKS"]
+            and not connection.is_usable()
+        ):
+            connection.close()
     try:
         yield
     finally:

@@ -66,7 +66,10 @@ def refused(call, *args: object, **kwargs: object) -> str:
         ({"order_id": 7, "note": f"{SECRET}\0"}, f"note: {NUL}"),
         ({"order_id": 7, "extra": {"a": [[[[f"{SECRET}\0"]]]]}}, f"extra.a[0][0][0][0]: {NUL}"),
         ({"order_id": 7, "extra": math.nan}, "extra: is not a finite number (NaN or infinity)"),
-        ({"order_id": 7, "extra": [math.inf]}, "extra[0]: is not a finite number (NaN or infinity)"),
+        (
+            {"order_id": 7, "extra": [math.inf]},
+            "extra[0]: is not a finite number (NaN or infinity)",
+        ),
         ({"order_id": 7, "amount": Decimal("NaN")}, "amount: should be a finite number"),
         (
             {"order_id": 7, "note": f"{SECRET}\ud800"},
@@ -83,7 +86,7 @@ def refused(call, *args: object, **kwargs: object) -> str:
         ),
         ({"order_id": True}, "order_id: should be a valid integer, not bool"),
     ],
-)  # fmt: skip
+)
 def test_input_that_does_not_fit_is_refused(charge, inputs, line):
     assert refused(charge.enqueue, **inputs) == f"Input of job 'shop.charge' was refused:\n  {line}"
 
@@ -129,11 +132,14 @@ def test_the_limit_of_payloads_can_be_raised(charge, settings):
         ({"order_id": "x"}, "[500].order_id: should be a valid integer, not str"),
         ({"order_id": 1, "extra": [f"{SECRET}\0"]}, f"[500].extra[0]: {NUL}"),
         ({}, "[500].order_id: is required"),
-        ({"order_id": 1, "zip": 2}, f"[500].zip: is not a parameter of this job, which takes {TAKES}"),
+        (
+            {"order_id": 1, "zip": 2},
+            f"[500].zip: is not a parameter of this job, which takes {TAKES}",
+        ),
         ([1], "[500]: is a list, not a dict of inputs"),
         ({"order_id": 1, 2: 3}, "[500][2]: Keys should be strings"),
     ],
-)  # fmt: skip
+)
 def test_one_bad_input_among_a_thousand_is_named_by_its_place_and_none_is_stored(charge, bad, line):
     inputs: list[Any] = [{"order_id": number} for number in range(1_000)]
     inputs[500] = bad
@@ -173,6 +179,7 @@ def test_a_result_that_cannot_be_stored_fails_the_attempt_and_is_not_stuck(value
     result.refresh()
     assert (ran.attempt, ran.state) == (1, result.state)
     assert result.state in ("ready", "dead")
+    assert result.row is not None
     assert result.row.error_code == "X_JOB_RESULT_UNSERIALIZABLE"
     assert result.error.startswith("The result of job 'shop.count' cannot be stored: result")
 

@@ -158,7 +158,11 @@ def test_jobs_of_other_names_do_not_share_keys(charge):
 def test_the_declared_key_sees_the_input_as_a_worker_would():
     seen = []
 
-    @job(name="shop.ship", idempotency_key=lambda i: seen.append(vars(i)) or "key")
+    def key(inputs) -> str:
+        seen.append(vars(inputs))
+        return "key"
+
+    @job(name="shop.ship", idempotency_key=key)
     def ship(order_id: int, lines: tuple[str, ...] = ("a",)) -> None: ...
 
     ship.enqueue(order_id=7)
@@ -272,7 +276,7 @@ def test_the_sessions_own_lock_timeout_is_put_back(contended, charge):
     def lock_timeout() -> str:
         with connection.cursor() as cursor:
             cursor.execute("show lock_timeout")
-            return cursor.fetchone()[0]
+            return str(cursor.fetchone()[0])
 
     with another_transaction_holds(lambda: charge.enqueue(order_id=7)), transaction.atomic():
         with connection.cursor() as cursor:

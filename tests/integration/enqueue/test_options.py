@@ -75,14 +75,17 @@ def greet():
         ),
         ({"enqueued_by": 7}, "option enqueued_by is of type int, not text."),
         ({"on_conflict": SECRET}, "option on_conflict must be 'existing' or 'raise'."),
-        ({"max_attempts": 0}, "option max_attempts must be a whole number from 1 to 1,000,000,000."),
+        (
+            {"max_attempts": 0},
+            "option max_attempts must be a whole number from 1 to 1,000,000,000.",
+        ),
         (
             {"max_attempts": 1_000_000_001},
             "option max_attempts must be a whole number from 1 to 1,000,000,000.",
         ),
         ({"transactional": 1}, "option transactional must be True or False."),
     ],
-)  # fmt: skip
+)
 def test_an_option_that_cannot_be_honoured_is_refused(greet, options, message):
     with pytest.raises(OptionInvalid) as refused:
         greet.using(**options).enqueue()
