@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -17,6 +18,10 @@ from .problems import Problem, problems_of, render
 from .schema import Unsupported, shape_of
 
 NO_BOUND: Final = -1
+_EXPONENT: Final = re.compile(rb"[0-9][eE][-+]?[0-9]")
+_STRING_OR_EXPONENT: Final = re.compile(
+    rb'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?[eE][-+]?[0-9]+', re.DOTALL
+)
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_INT_DIGITS + 1))
 
 
@@ -71,6 +76,8 @@ class Codec:
             raise PayloadInvalid(subject, problems_of(error, value, path)) from None
         except PydanticSerializationError:
             raise PayloadInvalid(subject, [self._unwritable(checked, path)]) from None
+        if _EXPONENT.search(data) is not None:
+            data = _without_exponents(data)
         if self._inspects or _is_suspicious(data):
             self._inspect(checked, subject, path)
         if self._recursive and _depth_bound(data) > MAX_DEPTH:
@@ -144,6 +151,23 @@ class Codec:
 def type_name(annotation: Any) -> str:
     """Write an annotation as a person would: ``int``, ``list[Decimal]``."""
     return annotation.__name__ if type(annotation) is type else str(annotation)
+
+
+def _without_exponents(data: bytes) -> bytes:
+    """The same JSON with every number written out, floats with a decimal point.
+
+    The database keeps a number's digits and not its exponent: ``1e16`` would come back as
+    an integer, and a large float as one that it does not equal.
+    """
+    return _STRING_OR_EXPONENT.sub(_written_out, data)
+
+
+def _written_out(match: re.Match[bytes]) -> bytes:
+    token = match.group()
+    if token.startswith(b'"'):
+        return token
+    digits = format(Decimal(token.decode()), "f")
+    return (digits if "." in digits else f"{digits}.0").encode()
 
 
 def _is_suspicious(data: bytes) -> bool:
