@@ -93,12 +93,13 @@ def job(
 
     def declare(function: Callable[..., Any]) -> JobDefinition[..., Any]:
         _require_plain_function(function)
-        label = name or _default_name(function)
+        wanted = _default_name(function) if name is None else name
+        label = _name(function.__qualname__, "a name", wanted)
         definition: JobDefinition[..., Any] = JobDefinition(
             function,
             Declaration(
-                name=_name(label, "name", label),
-                queue=_name(label, "queue", queue),
+                name=label,
+                queue=_name(label, "a queue", queue),
                 priority=_priority(label, priority),
                 retry=_retry(label, retry),
                 timeout=_timeout(label, timeout),
@@ -106,7 +107,7 @@ def job(
                 tenant=_callable(label, "tenant", tenant),
                 on_settled=_callable(label, "on_settled", on_settled),
                 atomic=atomic,
-                aliases=tuple(_name(label, "alias", alias) for alias in aliases),
+                aliases=tuple(_name(label, "an alias", alias) for alias in aliases),
             ),
         )
         register(definition)
@@ -148,7 +149,7 @@ def _default_name(function: Callable[..., Any]) -> str:
 def _name(job: str, what: str, value: object) -> str:
     fault = name_fault(value)
     if fault is not None:
-        raise DeclarationInvalid(ascii(job)[1:-1][:60], f"has a {what} that {fault}.")
+        raise DeclarationInvalid(job, f"has {what} that {fault}.")
     return str(value)
 
 

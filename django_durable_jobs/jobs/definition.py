@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, update_wrapper
+from inspect import Signature
 from types import SimpleNamespace
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -31,7 +32,7 @@ from django_durable_jobs.steps import JobContext
 from django_durable_jobs.store import get_store
 from django_durable_jobs.store.rows import Inserted
 
-from .inputs import InputSchema
+from .inputs import InputSchema, resolve_hint, signature_of
 from .registry import declared_queues
 from .result import JobResult
 
@@ -135,7 +136,7 @@ class JobDefinition(Generic[P, R]):
             JobNotFound: No job of this name has this id.
         """
         try:
-            wanted = job_id if isinstance(job_id, UUID) else UUID(job_id)
+            wanted = job_id if isinstance(job_id, UUID) else UUID(str(job_id))
         except ValueError:
             raise JobNotFound(job_id) from None
         row = get_store().show(wanted)
@@ -192,15 +193,19 @@ class JobDefinition(Generic[P, R]):
 
     @cached_property
     def _result_codec(self) -> Codec:
+        annotation = signature_of(self.fn).return_annotation
         try:
-            annotation = get_type_hints(self.fn, include_extras=True).get("return", Any)
+            hint = Any if annotation is Signature.empty else resolve_hint(self.fn, annotation)
         except Exception as error:
             # Annotations are expressions: evaluating one may raise anything.
             raise DeclarationInvalid(
-                self.name, f"has a return annotation that cannot be resolved: {error}."
+                self.name,
+                f"has the return annotation {annotation!r}, which cannot be resolved: "
+                f"{type(error).__name__}: {error}.",
+                "Import the type at module level, outside `if TYPE_CHECKING`.",
             ) from error
         try:
-            return Codec(annotation)
+            return Codec(hint)
         except PayloadTypeUnsupported as error:
             raise DeclarationInvalid(
                 self.name, f"has a return annotation without a JSON form: {error.cause}", error.fix

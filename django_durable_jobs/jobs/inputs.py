@@ -65,7 +65,7 @@ class InputSchema:
             DeclarationInvalid: A parameter is ``*args``, ``**kwargs`` or positional-only.
         """
         job = job or getattr(fn, "__name__", type(fn).__name__)
-        parameters = list(_signature(fn).parameters.values())
+        parameters = list(signature_of(fn).parameters.values())
         for parameter in parameters:
             refusal = _KIND_REFUSED.get(parameter.kind)
             if refusal is not None:
@@ -192,10 +192,8 @@ class InputSchema:
         if parameter.annotation is parameter.empty:
             return Any
         name = parameter.name
-        holder = SimpleNamespace(__annotations__={name: parameter.annotation})
-        namespace = getattr(inspect.unwrap(self._fn), "__globals__", {})
         try:
-            hint = typing.get_type_hints(holder, namespace, include_extras=True)[name]
+            hint = resolve_hint(self._fn, parameter.annotation)
         except Exception as error:
             # A hint is any expression, so evaluating it may raise anything.
             raise DeclarationInvalid(
@@ -249,13 +247,24 @@ _KIND_REFUSED: Final[dict[object, tuple[str, str]]] = {
 }
 
 
-def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
     if sys.version_info >= (3, 14):
         import annotationlib
 
         # Hints are resolved later; evaluating them here would fail on forward references.
         return inspect.signature(fn, annotation_format=annotationlib.Format.FORWARDREF)
     return inspect.signature(fn)
+
+
+def resolve_hint(fn: Callable[..., Any], annotation: Any) -> Any:
+    """The type that one annotation of *fn* stands for; the others may be unresolvable.
+
+    Raises:
+        Exception: Whatever evaluating it raised, for it is any expression.
+    """
+    holder = SimpleNamespace(__annotations__={"hint": annotation})
+    namespace = getattr(inspect.unwrap(fn), "__globals__", {})
+    return typing.get_type_hints(holder, namespace, include_extras=True)["hint"]
 
 
 def _parts(hint: Any) -> Iterator[Any]:
