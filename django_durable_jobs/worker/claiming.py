@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -22,13 +22,17 @@ RESCUED_AT_MOST: Final = 100
 BACKLOG_AT_MOST: Final = 2_000
 """Outcomes waiting to be settled above which nothing is claimed."""
 
+LARGE_CLAIM: Final = 32
+"""A claim may stop at so many, one of each lane it visited, with more lanes behind them."""
+
 
 class Claimer:
     """One thread with one bounded pass: claim, report, hand out.
 
-    A pass that got what it asked for is followed by another as soon as a slot is free. One
-    that got less leaves nothing behind, so the next waits for a wake: the supervisor looks
-    at the store while the workers are idle.
+    A pass that got what it asked for is followed by another as soon as a slot is free, and
+    so is one that left out a queue which had no slot free. One that got less leaves nothing
+    behind, so the next waits for a wake: the supervisor looks at the store while the
+    workers are idle.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class Claimer:
         self._backlog = backlog
         self._drained = drained
         self._kick = threading.Event()
+        self._lock = threading.Lock()
         self._has_more = True
-        self._wants_rescue = True
+        self._is_freed = False
+        self._to_rescue = set(queues)
         self._is_stopping = False
         self._is_drained = False
         self._backoff = Backoff(first=0.2, longest=15)
@@ -68,19 +74,22 @@ class Claimer:
 
     def wake(self) -> None:
         """There is something to claim."""
-        self._is_drained = False
-        self._has_more = True
-        self._kick.set()
+        with self._lock:
+            self._is_drained = False
+            self._has_more = True
+            self._kick.set()
 
     def rescue(self) -> None:
         """A lease lapsed."""
-        self._wants_rescue = True
+        with self._lock:
+            self._to_rescue.update(self._order)
         self.wake()
 
     def slot_freed(self) -> None:
         """A slot or the settler's backlog has room again."""
-        if self._has_more and self._crew.wants_refill:
-            self._kick.set()
+        with self._lock:
+            self._is_freed = True
+        self._go_on()
 
     @property
     def is_drained(self) -> bool:
@@ -101,8 +110,13 @@ class Claimer:
             if self._is_stopping:
                 return
             try:
+                with self._lock:
+                    self._is_freed = False
                 self._pass()
                 self._backoff.reset()
+                # Freed while the pass did not know yet that it would leave something.
+                if self._is_freed:
+                    self._go_on()
             except StoreUnavailable as error:
                 if self._backoff.is_fresh:
                     logger.warning("jobs.claim.waiting: %s", error)
@@ -116,65 +130,104 @@ class Claimer:
         self._kick.clear()
         if not self._is_stopping:
             self._kick.wait(self._backoff.wait())
-        self._has_more = True
-        self._kick.set()
+        self.wake()
+
+    def _go_on(self) -> None:
+        if self._has_more and self._crew.wants_refill:
+            self._kick.set()
 
     def _pass(self) -> None:
         self._is_drained = False
         room = self._crew.room()
         if room == 0 or self._backlog() > BACKLOG_AT_MOST:
             return
-        if self._wants_rescue:
-            self._wants_rescue = False
-            try:
-                room -= self._rescue(min(room, RESCUED_AT_MOST))
-            except BaseException:
-                self._wants_rescue = True
-                raise
-            if room <= 0:
-                self._has_more = True
-                return
+        with self._lock:
+            self._has_more = False
+        try:
+            room -= self._rescue(room)
+            is_complete = self._claim(room) if room > 0 else False
+        except BaseException:
+            self._has_more = True
+            raise
+        with self._lock:
+            # Whatever came meanwhile stays for the next pass.
+            self._has_more = self._has_more or not is_complete or bool(self._to_rescue)
+            self._is_drained = not self._has_more
+        if self._is_drained:
+            self._drained()
+
+    def _claim(self, room: int) -> bool:
+        """Claim up to *room* jobs; whether that left nothing behind."""
         demands = [
             QueueDemand(queue, min(room, self._crew.room_in(queue, self._slots(queue))))
             for queue in self._order
         ]
-        # A queue at its own limit may hold more, for when one of its slots is free.
-        is_capped = any(demand.count < room for demand in demands)
         # Each queue comes first in its turn.
         self._order.rotate(-1)
-        demands = [demand for demand in demands if demand.count]
-        if not demands:
-            self._has_more = True
-            return
-        self._has_more = False
-        try:
-            claimed = self._store.claim(self._worker_id, demands, lease=self._lease, limit=room)
-        except BaseException:
-            self._has_more = True
-            raise
-        if is_capped or len(claimed) >= room:
-            self._has_more = True
+        asked = [demand for demand in demands if demand.count]
+        if not asked:
+            return False
+        claimed = self._store.claim(self._worker_id, asked, lease=self._lease, limit=room)
+        taken = Counter(job.queue for job in claimed)
+        # A queue that got all of its own slots may hold more, for when one of them is free.
+        is_capped = any(taken[demand.queue] >= demand.count < room for demand in demands)
+        is_complete = not is_capped and len(claimed) < min(room, LARGE_CLAIM)
+        # Before they are handed out, since they may end at once.
+        self._has_more = self._has_more or not is_complete
         if claimed:
             self._take(claimed)
-        self._is_drained = not self._has_more
-        if self._is_drained:
-            self._drained()
+        if LARGE_CLAIM <= len(claimed) < room:
+            # Nobody frees a slot to bring the next pass: there are free ones.
+            self._kick.set()
+        return is_complete
 
-    def _rescue(self, limit: int) -> int:
-        rescued = self._store.rescue(
-            self._worker_id,
-            list(self._order),
-            limit=limit,
-            lease=self._lease,
-            drop_exhausted=self._drop_exhausted(),
-        )
+    def _rescue(self, room: int) -> int:
+        """Take again what lapsed, up to *room* jobs; how many were found.
+
+        Queues with slots of their own are asked one by one, for no more than those.
+        """
+        with self._lock:
+            queues = [queue for queue in self._order if queue in self._to_rescue]
+        free = [queue for queue in queues if self._slots(queue) is None]
+        asks = [(free, RESCUED_AT_MOST)] if free else []
+        for queue in queues:
+            if queue not in free:
+                asks.append(([queue], self._crew.room_in(queue, self._slots(queue))))
+        found = 0
+        for asked, most in asks:
+            limit = min(room - found, most)
+            if limit > 0:
+                found += self._rescue_from(asked, limit)
+        return found
+
+    def _rescue_from(self, queues: list[str], limit: int) -> int:
+        # Before the statement, or a lease that lapses meanwhile would be forgotten.
+        with self._lock:
+            self._to_rescue.difference_update(queues)
+        try:
+            rescued = self._store.rescue(
+                self._worker_id,
+                queues,
+                limit=limit,
+                lease=self._lease,
+                drop_exhausted=self._drop_exhausted(),
+            )
+        except BaseException:
+            with self._lock:
+                self._to_rescue.update(queues)
+            raise
+        found = len(rescued.claimed) + len(rescued.buried)
+        if found >= limit:
+            with self._lock:
+                self._to_rescue.update(queues)
+                self._has_more = True
         if rescued.claimed:
             self._take(rescued.claimed)
         if rescued.buried:
             self._crew.hand_out_buried(rescued.buried)
-        found = len(rescued.claimed) + len(rescued.buried)
-        if found >= limit:
-            self._wants_rescue = True
+        if found >= RESCUED_AT_MOST:
+            # Nobody frees a slot to bring the next pass: there are free ones.
+            self._kick.set()
         return found
 
     def _slots(self, queue: str) -> int | None:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final
@@ -31,6 +32,7 @@ class Run:
     Attributes:
         has_started: Its body was begun; until then it can be given back unspent.
         is_settled: Its outcome was handed over; a body that ends later changes nothing.
+        lock: Held by whoever decides either of them.
     """
 
     claimed: ClaimedJob
@@ -43,6 +45,22 @@ class Run:
     def key(self) -> tuple[UUID, int]:
         return self.claimed.identity.job_id, self.claimed.identity.claim
 
+    def start_once(self) -> bool:
+        """True if its body may be begun: nobody has settled it, and nobody will unstarted."""
+        with self.lock:
+            if self.is_settled or self.has_started:
+                return False
+            self.has_started = True
+            return True
+
+    def settle_unstarted(self) -> bool:
+        """True for the one caller who may settle it, if its body was not begun."""
+        with self.lock:
+            if self.is_settled or self.has_started:
+                return False
+            self.is_settled = True
+            return True
+
     def settle_once(self) -> bool:
         """True for the one caller who may settle it."""
         with self.lock:
@@ -53,7 +71,7 @@ class Run:
 
 
 Work = Callable[[Run], None]
-"""Runs a job to its outcome; never raises."""
+"""Runs a job to its outcome."""
 
 
 class Crew:
@@ -74,6 +92,7 @@ class Crew:
         self._waiting: SimpleQueue[Run | BuriedJob | None] = SimpleQueue()
         self._runs: dict[tuple[UUID, int], Run] = {}
         self._in_queue: Counter[str] = Counter()
+        self._buried = 0
         self._changed = threading.Condition()
         self._seconds_per_run: float | None = None
         self._threads = [
@@ -97,19 +116,22 @@ class Crew:
 
     def hand_out_buried(self, buried: Iterable[BuriedJob]) -> None:
         """Queue announcements, which run a project's hook and so need a slot."""
+        buried = list(buried)
+        with self._changed:
+            self._buried += len(buried)
         for job in buried:
             self._waiting.put(job)
 
     def room(self) -> int:
         """How many more jobs may be claimed now: free slots, and a little ahead of them."""
         with self._changed:
-            return max(self.slots + self._ahead() - len(self._runs), 0)
+            return max(self.slots + self._ahead() - self._in_hand, 0)
 
     @property
     def wants_refill(self) -> bool:
         """Whether a claim is worth its statement: a slot stands idle, or half is used up."""
         with self._changed:
-            in_hand, ahead = len(self._runs), self._ahead()
+            in_hand, ahead = self._in_hand, self._ahead()
             return in_hand < self.slots or in_hand <= (self.slots + ahead) // 2
 
     def room_in(self, queue: str, slots: int | None) -> int:
@@ -131,10 +153,10 @@ class Crew:
             run.signal.cancel(reason(run))
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until no run is in hand; whether that came within *timeout* seconds."""
+        """Wait until nothing is in hand; whether that came within *timeout* seconds."""
         deadline = clock.monotonic() + timeout
         with self._changed:
-            while self._runs:
+            while self._in_hand:
                 left = deadline - clock.monotonic()
                 if left <= 0:
                     return False
@@ -143,8 +165,13 @@ class Crew:
 
     @property
     def is_idle(self) -> bool:
+        """Whether no run and no announcement is in hand."""
         with self._changed:
-            return not self._runs
+            return not self._in_hand
+
+    @property
+    def _in_hand(self) -> int:
+        return len(self._runs) + self._buried
 
     def _ahead(self) -> int:
         seconds = self._seconds_per_run
@@ -154,23 +181,39 @@ class Crew:
 
     def _serve(self) -> None:
         while (item := self._waiting.get()) is not None:
-            if isinstance(item, BuriedJob):
-                try:
-                    self._announce(item)
-                except Exception:
-                    logger.exception("jobs.claim.exhausted-unannounced: job %s", item.id)
-                continue
-            began = clock.monotonic()
             try:
-                self._work(item)
+                # What one body sets in context variables, the next must not see.
+                copy_context().run(self._do, item)
+            except BaseException:
+                # A slot that ended would be missing for as long as the process lives.
+                logger.exception("jobs.slot.failed")
             finally:
-                self._end(item, clock.monotonic() - began)
                 self._freed()
 
-    def _end(self, run: Run, seconds: float) -> None:
+    def _do(self, item: Run | BuriedJob) -> None:
+        began = clock.monotonic()
+        try:
+            if isinstance(item, BuriedJob):
+                self._announce_logged(item)
+            else:
+                self._work(item)
+        finally:
+            self._end(item, clock.monotonic() - began)
+
+    def _announce_logged(self, job: BuriedJob) -> None:
+        try:
+            self._announce(job)
+        except BaseException:
+            # A project's hook may raise anything.
+            logger.exception("jobs.claim.exhausted-unannounced: job %s", job.id)
+
+    def _end(self, item: Run | BuriedJob, seconds: float) -> None:
         with self._changed:
-            self._runs.pop(run.key, None)
-            self._in_queue[run.claimed.queue] -= 1
-            mean = self._seconds_per_run
-            self._seconds_per_run = seconds if mean is None else mean * 0.9 + seconds * 0.1
+            if isinstance(item, BuriedJob):
+                self._buried -= 1
+            else:
+                self._runs.pop(item.key, None)
+                self._in_queue[item.claimed.queue] -= 1
+                mean = self._seconds_per_run
+                self._seconds_per_run = seconds if mean is None else mean * 0.9 + seconds * 0.1
             self._changed.notify_all()
