@@ -190,7 +190,8 @@ def test_a_slot_of_a_full_queue_that_is_freed_during_a_claim_is_filled(benches, 
     watched.behind_claim = free_the_slot
     bench.claimer.wake()
 
-    until(lambda: bench.running("slow") == 1, seconds=PATIENCE, every=0.001)
+    until(lambda: bench.freed == 1, seconds=PATIENCE, every=0.001)
+    bench.await_running(1, "slow")
 
 
 def test_a_queue_keeps_to_its_slots_through_a_burst_of_wakes(benches, watched):
