@@ -67,14 +67,17 @@ def _queues(key: str, value: object) -> dict[str, dict[str, Any]]:
     queues: dict[str, dict[str, Any]] = {}
     for name, options in value.items():
         if not isinstance(name, str) or not name.strip():
-            raise SettingInvalid(key, "has a queue name that is not text.")
+            raise SettingInvalid(key, "has a queue name that is blank or not text.")
         if not isinstance(options, Mapping):
             raise SettingInvalid(key, f"must give queue '{name}' a dict of options.")
-        unknown = sorted(set(options) - {"slots"})
+        unknown = sorted(str(option) for option in options if option != "slots")
         if unknown:
             raise SettingInvalid(key, f"gives queue '{name}' the unknown option '{unknown[0]}'.")
-        if "slots" in options:
-            _count(f"{key}.{name}.slots", options["slots"])
+        slots = options.get("slots", 1)
+        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
+            raise SettingInvalid(
+                key, f"gives queue '{name}' slots that are not a whole number of at least 1."
+            )
         queues[name] = dict(options)
     return queues
 

@@ -8,6 +8,10 @@
     ├── JobNameTaken                  X_JOB_DUPLICATE
     ├── SettingInvalid                X_SETTING_INVALID
     ├── DurationInvalid               X_DURATION_INVALID
+    ├── NumberInvalid                 X_NUMBER_INVALID
+    ├── ChoiceInvalid                 X_CHOICE_INVALID
+    ├── PayloadInvalid                X_PAYLOAD_INVALID
+    ├── PayloadTypeUnsupported        X_PAYLOAD_TYPE_UNSUPPORTED
     ├── EnqueueRefused
     │   ├── InputInvalid              X_JOB_INPUT_INVALID
     │   ├── PayloadTooLarge           X_PAYLOAD_TOO_LARGE

@@ -103,11 +103,11 @@ def job(
                 priority=_priority(label, priority),
                 retry=_retry(label, retry),
                 timeout=_timeout(label, timeout),
-                idempotency_key=_callable(label, "idempotency_key", idempotency_key),
-                tenant=_callable(label, "tenant", tenant),
-                on_settled=_callable(label, "on_settled", on_settled),
-                atomic=atomic,
-                aliases=tuple(_name(label, "an alias", alias) for alias in aliases),
+                idempotency_key=_callable(label, "an idempotency_key", idempotency_key),
+                tenant=_callable(label, "a tenant", tenant),
+                on_settled=_callable(label, "an on_settled", on_settled),
+                atomic=_flag(label, atomic),
+                aliases=_aliases(label, aliases),
             ),
         )
         register(definition)
@@ -153,6 +153,21 @@ def _name(job: str, what: str, value: object) -> str:
     return str(value)
 
 
+def _aliases(job: str, value: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        # Its letters would be aliases.
+        raise DeclarationInvalid(
+            job, "has aliases that are one text.", "Give a list: aliases=[...]."
+        )
+    return tuple(_name(job, "an alias", alias) for alias in value)
+
+
+def _flag(job: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise DeclarationInvalid(job, "has an atomic that is neither True nor False.")
+    return value
+
+
 def _priority(job: str, value: object) -> int:
     try:
         return check_priority(job, "priority", value)
@@ -168,7 +183,7 @@ def _retry(job: str, value: object) -> Retry:
     if not isinstance(value, Retry):
         raise DeclarationInvalid(
             job,
-            f"has a retry that is a {type(value).__name__}.",
+            f"has a retry of type {type(value).__name__}.",
             "Write retry=Retry(attempts=5).",
         )
     if value.attempts > MAX_ATTEMPTS:
@@ -193,7 +208,7 @@ def _callable(job: str, what: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise DeclarationInvalid(
             job,
-            f"has a {what} that is a {type(value).__name__}.",
-            f"Give a function: {what}=lambda i: ...",
+            f"has {what} of type {type(value).__name__}, not a function.",
+            "Give a function of one argument.",
         )
     return value
