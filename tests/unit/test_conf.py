@@ -13,7 +13,7 @@ from django_durable_jobs.exceptions import SettingInvalid
 
 DURATION = 'Give a timedelta, a number of seconds, or text such as "30s", "5m" or "1h30m".'
 
-DEFAULTS = {
+DEFAULTS: dict[str, object] = {
     "DATABASE": "default",
     "LISTEN_DATABASE": None,
     "DRIVER": "postgres",

@@ -359,10 +359,12 @@ def with_a_context_known_to_type_checkers_only(ctx: Missing, order_id: int) -> s
 def with_an_unknown_input(order: Missing) -> None: ...
 
 
-def with_an_unknown_result(order_id: int) -> Missing: ...
+def with_an_unknown_result(order_id: int) -> Missing:
+    return order_id
 
 
-def with_a_result_without_json(order_id: int) -> Iterator[int]: ...
+def with_a_result_without_json(order_id: int) -> Iterator[int]:
+    return iter([order_id])
 
 
 def problems(fn: Any) -> list[str]:
