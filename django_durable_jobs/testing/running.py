@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +20,11 @@ from django_durable_jobs.states import DEAD, FAILED, READY
 from django_durable_jobs.store import JobStore, get_store
 from django_durable_jobs.store.rows import ClaimedJob, QueueDemand, Settlement
 from django_durable_jobs.worker.execute import Executed, execute
+
+# Django 6.1 gave it another name.
+_create_savepoint: Final[Callable[..., Any]] = getattr(
+    transaction, "savepoint_create", transaction.savepoint
+)
 
 WORKER_ID: Final = "run_jobs"
 LEASE: Final = timedelta(hours=1)
@@ -124,7 +129,7 @@ def _usable_transaction() -> Iterator[None]:
     if settings.DRIVER != "postgres" or not connection.in_atomic_block:
         yield
         return
-    savepoint = transaction.savepoint(using=settings.DATABASE)
+    savepoint = _create_savepoint(using=settings.DATABASE)
     yield
     if connection.needs_rollback or not _accepts_statements():
         connection.needs_rollback = False
