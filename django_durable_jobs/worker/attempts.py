@@ -6,10 +6,12 @@ import logging
 import threading
 from collections.abc import Callable
 
+from django_durable_jobs import clock
 from django_durable_jobs.jobs import get_job
 from django_durable_jobs.settle import (
     announce_buried,
     announce_settled,
+    describe_failure,
     settlement_of,
     settlement_of_unknown,
 )
@@ -48,6 +50,8 @@ class Attempts:
         self._deadlines = deadlines
         self._is_draining = is_draining
         self._unknown: set[str] = set()
+        self._announcing: set[threading.Thread] = set()
+        self._lock = threading.Lock()
 
     def work(self, run: Run) -> None:
         """Run the job and hand in its outcome; hooks run here, in the slot."""
@@ -65,8 +69,12 @@ class Attempts:
     def give_back(self, run: Run) -> None:
         """End it unspent: it is due again at once."""
         if run.settle_once():
-            settlement = Settlement(run.claimed.identity, READY, give_back=True)
-            self._settler.hand_in(Outcome(run.claimed, settlement))
+            self._hand_back(run)
+
+    def give_back_unstarted(self, run: Run) -> None:
+        """The same if its body was not begun; it never will be then."""
+        if run.settle_unstarted():
+            self._hand_back(run)
 
     def abandon(self, run: Run) -> None:
         """End a timed-out attempt whose body ignores that it was cancelled."""
@@ -74,10 +82,24 @@ class Attempts:
         reason = run.signal.reason
         if definition is None or reason is None or not run.settle_once():
             return
-        settlement = settlement_of(
-            reason, claimed=run.claimed, definition=definition, reason=reason
+        claimed = run.claimed
+        settlement = settlement_of(reason, claimed=claimed, definition=definition, reason=reason)
+        _log_error(claimed, settlement, reason)
+        self._settler.hand_in(
+            Outcome(
+                claimed,
+                settlement,
+                answer=lambda landed: self._announce_apart(definition, claimed, landed),
+            )
         )
-        self._settler.hand_in(Outcome(run.claimed, settlement))
+
+    def finish(self, timeout: float) -> None:
+        """Wait up to *timeout* seconds for announcements outside of the slots."""
+        deadline = clock.monotonic() + timeout
+        with self._lock:
+            threads = list(self._announcing)
+        for thread in threads:
+            thread.join(max(deadline - clock.monotonic(), 0.0))
 
     def announce_buried(self, buried: BuriedJob) -> None:
         """Log a job that was buried, and tell its hook."""
@@ -98,15 +120,21 @@ class Attempts:
     def _work(self, run: Run) -> None:
         claimed = run.claimed
         if self._is_draining():
-            self.give_back(run)
+            self.give_back_unstarted(run)
             return
         definition = get_job(claimed.name)
         if definition is None:
             self._give_back_unknown(run)
             return
+        if not run.start_once():
+            return
+        if run.signal.is_set:
+            # Lost while it waited for this slot: another worker may run it by now.
+            if run.settle_once():
+                self._settler.hand_in(Outcome(claimed, None))
+            return
         if definition.timeout is not None:
             self._deadlines.watch(run, definition.timeout)
-        run.has_started = True
         with fresh_connections():
             executed = execute(
                 claimed,
@@ -143,6 +171,31 @@ class Attempts:
         answered.wait()
         return answers[0]
 
+    def _announce_apart(
+        self, definition: ExecutableJob, claimed: ClaimedJob, landed: Settlement | None
+    ) -> None:
+        """Announce on a thread of its own: the slot is the body's, and settling goes on."""
+        if definition.on_settled is None or landed is None or landed.state not in (DEAD, FAILED):
+            return
+
+        def announce() -> None:
+            try:
+                with fresh_connections():
+                    announce_settled(definition, claimed, landed)
+            finally:
+                with self._lock:
+                    self._announcing.discard(thread)
+
+        name = f"announce-{claimed.identity.job_id}"
+        thread = threading.Thread(target=announce, name=name, daemon=True)
+        with self._lock:
+            self._announcing.add(thread)
+        thread.start()
+
+    def _hand_back(self, run: Run) -> None:
+        settlement = Settlement(run.claimed.identity, READY, give_back=True)
+        self._settler.hand_in(Outcome(run.claimed, settlement))
+
     def _give_back_unknown(self, run: Run) -> None:
         name = run.claimed.name
         if name not in self._unknown:
@@ -158,6 +211,10 @@ class Attempts:
 
 def _log_error(claimed: ClaimedJob, settlement: Settlement | None, error: BaseException) -> None:
     is_given_up = settlement is not None and settlement.state in (DEAD, FAILED)
+    failure = settlement.failure if settlement is not None else None
+    if failure is None:
+        # Bounded, and written even if the exception cannot be.
+        failure = describe_failure(error, job_name=claimed.name)
     logger.log(
         logging.ERROR if is_given_up else logging.WARNING,
         "jobs.run.failed: job %s (%s), attempt %d of %d, is %s: %s: %s",
@@ -166,7 +223,7 @@ def _log_error(claimed: ClaimedJob, settlement: Settlement | None, error: BaseEx
         claimed.attempt,
         claimed.max_attempts,
         "not settled" if settlement is None else settlement.state,
-        type(error).__name__,
-        error,
+        failure.error_class,
+        failure.message,
         exc_info=error if is_given_up else None,
     )

@@ -45,7 +45,8 @@ class Deadlines:
     def watch(self, run: Run, timeout: timedelta) -> None:
         """Cancel *run* after *timeout* from now."""
         seconds = timeout.total_seconds()
-        self._push(clock.monotonic() + seconds, run, seconds, is_cancelled=False)
+        with self._changed:
+            self._push(clock.monotonic() + seconds, run, seconds, is_cancelled=False)
 
     def forget(self, run: Run) -> None:
         """The run's body has ended."""
@@ -57,14 +58,19 @@ class Deadlines:
                 self._heap = [entry for entry in self._heap if entry[1] in self._watched]
                 heapq.heapify(self._heap)
 
-    def _push(self, when: float, run: Run, seconds: float, *, is_cancelled: bool) -> None:
+    @property
+    def kept(self) -> int:
+        """How many runs, ended ones included, are still remembered."""
         with self._changed:
-            number = next(self._number)
-            self._numbers[run] = number
-            self._watched[number] = (run, seconds, is_cancelled)
-            heapq.heappush(self._heap, (when, number))
-            if self._heap[0][1] == number:
-                self._changed.notify()
+            return max(len(self._heap), len(self._numbers))
+
+    def _push(self, when: float, run: Run, seconds: float, *, is_cancelled: bool) -> None:
+        number = next(self._number)
+        self._numbers[run] = number
+        self._watched[number] = (run, seconds, is_cancelled)
+        heapq.heappush(self._heap, (when, number))
+        if self._heap[0][1] == number:
+            self._changed.notify()
 
     def _serve(self) -> None:
         while True:
@@ -85,7 +91,11 @@ class Deadlines:
             return
         if not is_cancelled:
             run.signal.cancel(JobTimeout(run.claimed.name, seconds))
-            self._push(clock.monotonic() + self._grace, run, seconds, is_cancelled=True)
+            with self._changed:
+                # Unless its body has ended meanwhile.
+                if run in self._numbers:
+                    when = clock.monotonic() + self._grace
+                    self._push(when, run, seconds, is_cancelled=True)
             return
         logger.warning(
             "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was cancelled; it "
