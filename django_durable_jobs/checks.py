@@ -15,6 +15,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from .conf import SETTINGS, settings, unknown_keys
 from .exceptions import QueueNotDeclared, SettingInvalid
 from .jobs import registered_jobs
+from .store.registry import find_driver
 
 
 @register()
@@ -39,6 +40,11 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
     for key in SETTINGS:
         try:
             getattr(settings, key)
+        except SettingInvalid as error:
+            found.append(Error(error.cause, hint=error.fix or None, id="durable_jobs.E002"))
+    if not found:
+        try:
+            find_driver()
         except SettingInvalid as error:
             found.append(Error(error.cause, hint=error.fix or None, id="durable_jobs.E002"))
     return found

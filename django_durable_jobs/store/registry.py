@@ -36,7 +36,7 @@ def get_store() -> JobStore:
     if store is None:
         with _lock:
             if _installed is None:
-                _installed = _from_setting()
+                _installed = find_driver()()
             store = _installed
     return store
 
@@ -68,18 +68,23 @@ def reset_store() -> None:
         _installed = _detached = None
 
 
-def _from_setting() -> JobStore:
+def find_driver() -> Callable[[], JobStore]:
+    """The class that ``DURABLE_JOBS["DRIVER"]`` names.
+
+    Raises:
+        SettingInvalid: The setting names no driver.
+    """
     name = settings.DRIVER
     path = DRIVERS.get(name, name)
     try:
-        make: Callable[[], JobStore] = import_string(path)
+        driver: Callable[[], JobStore] = import_string(path)
     except ImportError as error:
         raise SettingInvalid(
             "DRIVER",
             f"names '{name}', which cannot be imported ({error}).",
             f"Use one of {', '.join(DRIVERS)}, or the dotted path of a store class.",
         ) from error
-    return make()
+    return driver
 
 
 def _setting_changed(*, setting: str, **_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +87,18 @@ def test_settings_that_are_no_dict_are_one_error() -> None:
             "durable_jobs.E002",
             "DURABLE_JOBS is not a dict.",
             "Write DURABLE_JOBS = {}, or leave it out; every setting has a default.",
+        )
+    ]
+
+
+@override_settings(DURABLE_JOBS={"DRIVER": "shop.NoStore"})
+def test_a_driver_that_cannot_be_imported_is_named() -> None:
+    assert told(found()) == [
+        (
+            "durable_jobs.E002",
+            "DURABLE_JOBS[\"DRIVER\"] names 'shop.NoStore', which cannot be imported "
+            "(No module named 'shop').",
+            "Use one of postgres, memory, or the dotted path of a store class.",
         )
     ]
 
@@ -235,12 +248,14 @@ def test_another_app_with_the_same_command_is_a_warning(
 
 def test_the_checks_ask_no_database() -> None:
     """They run where none is up yet: while an image is built, in a test without a database."""
-    with override_settings(DURABLE_JOBS={"LISTEN_DATABASE": "other"}):
+
+    def check() -> list[object]:
         assert found() == []
-    assert [one.connection for one in connections.all(initialized_only=True)] in (
-        [None],
-        [None, None],
-    )
+        return [one.connection for one in connections.all(initialized_only=True)]
+
+    # A thread has connections of its own, and none at its start.
+    with override_settings(DURABLE_JOBS={"LISTEN_DATABASE": "other"}), ThreadPoolExecutor(1) as one:
+        assert one.submit(check).result() == [None, None]
 
 
 def test_jobs_are_found_in_the_module_that_the_settings_name(

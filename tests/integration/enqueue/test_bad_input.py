@@ -177,8 +177,8 @@ def test_a_result_that_cannot_be_stored_fails_the_attempt_and_is_not_stuck(value
 
     (ran,) = run_jobs(raise_errors=False)
     result.refresh()
-    assert (ran.attempt, ran.state) == (1, result.state)
-    assert result.state in ("ready", "dead")
+    # Tried again as its retry says: what the body counts may be another number next time.
+    assert (ran.attempt, ran.state, result.state) == (1, "ready", "ready")
     assert result.row is not None
     assert result.row.error_code == "X_JOB_RESULT_UNSERIALIZABLE"
     assert result.error.startswith("The result of job 'shop.count' cannot be stored: result")
