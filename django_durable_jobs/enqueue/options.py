@@ -99,6 +99,10 @@ def _text_or_blank(job: str, option: str, value: object) -> str:
     return "" if value == "" else check_name(job, option, value)
 
 
+def _optional_text(job: str, option: str, value: object) -> str | None:
+    return None if value is None else _text_or_blank(job, option, value)
+
+
 def _delay(job: str, option: str, value: Any) -> timedelta | None:
     if value is None:
         return None
@@ -177,7 +181,7 @@ _CHECKS: Final[dict[str, Callable[[str, str, Any], Any]]] = {
     "run_at": _run_at,
     "idempotency_key": _optional_name,
     "on_conflict": _on_conflict,
-    "tenant_id": _text_or_blank,
+    "tenant_id": _optional_text,
     "max_attempts": _max_attempts,
     "enqueued_by": _text_or_blank,
     "transactional": _flag,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_durable_jobs.conf import settings
 from django_durable_jobs.exceptions import TransactionNotCovered
@@ -76,9 +77,7 @@ def _refuse_uncovered(store: JobStore, job: str) -> None:
     if not store.features.transactional or store.in_atomic_block():
         return
     for connection in connections.all(initialized_only=True):
-        if connection.alias != settings.DATABASE and any(
-            not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks
-        ):
+        if connection.alias != settings.DATABASE and _is_in_transaction(connection):
             raise TransactionNotCovered(
                 f"Job '{job}' was enqueued inside a transaction on the database "
                 f"'{connection.alias}', which the jobs on '{settings.DATABASE}' cannot join: "
@@ -86,3 +85,13 @@ def _refuse_uncovered(store: JobStore, job: str) -> None:
                 "Enqueue after it (transaction.on_commit), or say that the job may run whatever "
                 "becomes of it: .using(transactional=False).",
             )
+
+
+def _is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    if connection.in_atomic_block:
+        # The block that a TestCase wraps around each test is no transaction of the caller's.
+        return any(
+            not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks
+        )
+    is_open = connection.connection is not None
+    return is_open and not connection.autocommit and connection.settings_dict["AUTOCOMMIT"]

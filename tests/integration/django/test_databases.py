@@ -146,6 +146,19 @@ def test_an_enqueue_in_a_transaction_of_another_database_is_refused(greet):
     assert Group.objects.using("other").count() == 1
 
 
+def test_a_transaction_of_another_database_that_is_committed_by_hand_refuses_as_well(greet):
+    transaction.set_autocommit(False, using="other")
+    try:
+        with pytest.raises(TransactionNotCovered) as refused:
+            greet.enqueue(name="Ann")
+    finally:
+        transaction.rollback(using="other")
+        transaction.set_autocommit(True, using="other")
+
+    assert str(refused.value) == NOT_COVERED
+    assert greet.enqueue(name="Ann").state == "ready"
+
+
 @pytest.mark.parametrize("other_fails", [False, True])
 def test_with_the_jobs_transaction_inside_the_other_the_job_goes_with_its_own(greet, other_fails):
     with suppress(Refused), transaction.atomic(using="other"):

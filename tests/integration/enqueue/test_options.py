@@ -127,6 +127,20 @@ def test_options_add_up_and_a_later_one_wins(greet):
     assert (row.priority, row.tenant_id, row.max_attempts) == (2, "acme", 3)
 
 
+def test_no_tenant_and_none_given_are_told_apart(greet):
+    """None leaves it to the declaration; blank text is "nobody's"."""
+
+    @job(name="shop.bill", tenant=lambda i: "of the input")
+    def bill() -> None: ...
+
+    tenants = [
+        Job.objects.get(id=bill.using(**options).enqueue().id).tenant_id
+        for options in ({}, {"tenant_id": None}, {"tenant_id": ""}, {"tenant_id": "given"})
+    ]
+
+    assert tenants == ["of the input", "of the input", "", "given"]
+
+
 def test_the_options_of_one_call_are_not_those_of_the_next(greet):
     greet.using(priority=9).enqueue()
 
