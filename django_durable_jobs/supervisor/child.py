@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django_durable_jobs import __version__, clock
@@ -47,15 +47,23 @@ class Vouched:
 
 
 class Child:
-    """A started worker. Its claims are read by the keeper's thread as well."""
+    """A started worker. Its claims are read by the keeper's thread as well.
 
-    def __init__(self, options: ChildOptions) -> None:
+    Args:
+        kept: Called when a message to it found no room.
+
+    Attributes:
+        ends_by: Monotonic time by which it should have ended; infinite while it serves.
+    """
+
+    def __init__(self, options: ChildOptions, *, kept: Callable[[], object]) -> None:
         self.options = options
         self.worker_id = f"{socket.gethostname()}:{secrets.token_hex(6)}"
         ours, theirs = socket.socketpair()
-        self.channel = Channel(ours, may_block=False)
+        self.channel = Channel(ours, may_block=False, kept=kept)
         self.started_at = clock.monotonic()
         self.is_ready = False
+        self.ends_by = float("inf")
         self._lock = threading.Lock()
         self._claims: dict[ClaimIdentity, Vouched] = {}
         with theirs:

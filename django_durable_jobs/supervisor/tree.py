@@ -6,9 +6,8 @@ import logging
 import selectors
 import signal as signals
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
@@ -22,7 +21,7 @@ from django_durable_jobs.store import get_store
 
 from .child import Child, ChildOptions
 from .hearing import Hearing
-from .keeper import Keeper
+from .keeper import NEVER, Keeper
 
 logger = logging.getLogger("django_durable_jobs.supervisor")
 
@@ -64,10 +63,10 @@ class Supervisor:
         self._store = get_store().for_worker()
         self._children: list[Child] = []
         self._signals, self._signals_end = socket.socketpair()
+        self._signals_end.setblocking(False)
         self._orders = 0
         self._restarts = Backoff(first=0.5, longest=30)
         self._start_at: list[float] = []
-        self._rescuer = 0
         self._exit = EXIT_OK
         self._hearing = Hearing(
             self._store,
@@ -81,7 +80,7 @@ class Supervisor:
             poll_max=settings.POLL_MAX,
             children=lambda: list(self._children),
             wake=lambda: self._tell_all("wake"),
-            rescue=self._tell_one_to_rescue,
+            rescue=self._tell_all_to_rescue,
             is_wake_proven=lambda: self._hearing.is_proven,
         )
 
@@ -110,6 +109,8 @@ class Supervisor:
             number: signals.signal(number, self._on_signal)
             for number in (signals.SIGINT, signals.SIGTERM)
         }
+        # A worker's end is also seen when a program that it started keeps its channel open.
+        before[signals.SIGCHLD] = signals.signal(signals.SIGCHLD, lambda *_: self._nudge())
         try:
             yield
         finally:
@@ -118,7 +119,13 @@ class Supervisor:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._orders += 1
-        self._signals_end.send(b"s")
+        self._nudge()
+
+    def _nudge(self) -> None:
+        """Bring the main loop round, from whatever thread or handler."""
+        # A full buffer is full of such nudges.
+        with suppress(BlockingIOError):
+            self._signals_end.send(b"s")
 
     # -- serving
 
@@ -131,7 +138,9 @@ class Supervisor:
             except StoreUnavailable as error:
                 seconds = backoff.wait()
                 self._say(f"{error} Trying again in {seconds:.1f} s.")
-                self._wait(seconds)
+                until = clock.monotonic() + seconds
+                while not self._orders and clock.monotonic() < until:
+                    self._wait(until)
                 if self._orders:
                     return False
             else:
@@ -147,18 +156,21 @@ class Supervisor:
             if not self._children and not self._start_at:
                 # Burst: each ended by itself.
                 return
-            nearest = min(self._start_at, default=None)
-            self._wait(None if nearest is None else max(nearest - clock.monotonic(), 0.0))
+            self._wait(min(self._start_at, default=NEVER))
+            self._look_after_children()
 
-    def _wait(self, timeout: float | None) -> None:
-        """Take in what workers and signals say, for at most *timeout* seconds."""
+    def _wait(self, until: float) -> None:
+        """Take in what workers and signals say, once, up to monotonic time *until*."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals, selectors.EVENT_READ)
             for child in self._children:
-                # A worker that was stopped takes what was kept for it once it goes on.
-                writes = selectors.EVENT_WRITE if child.channel.has_outgoing else 0
-                selector.register(child.channel.fileno(), selectors.EVENT_READ | writes, child)
-            for key, events in selector.select(timeout):
+                until = min(until, child.ends_by)
+                if child.channel.is_open:
+                    # One that was stopped takes what was kept for it once it goes on.
+                    writes = selectors.EVENT_WRITE if child.channel.has_outgoing else 0
+                    selector.register(child.channel.fileno(), selectors.EVENT_READ | writes, child)
+            timeout = min(until - clock.monotonic(), settings.LEASE.total_seconds() / 4)
+            for key, events in selector.select(max(timeout, 0.0)):
                 if isinstance(key.data, Child):
                     if events & selectors.EVENT_WRITE:
                         key.data.channel.flush()
@@ -177,31 +189,45 @@ class Supervisor:
                     # What was woken before it could listen.
                     child.channel.send("rescue")
         if not child.channel.is_open:
-            self._bury(child)
+            child.ends_by = clock.monotonic() + STOP_SECONDS
 
     def _start_child(self) -> None:
-        child = Child(
-            ChildOptions(
-                queues=self._options.queues,
-                slots=self._options.slots,
-                grace=self._options.grace.total_seconds(),
-                burst=self._options.burst,
-                log=self._options.log,
-            )
+        options = ChildOptions(
+            queues=self._options.queues,
+            slots=self._options.slots,
+            grace=self._options.grace.total_seconds(),
+            burst=self._options.burst,
+            log=self._options.log,
         )
-        self._children.append(child)
-
-    def _bury(self, child: Child) -> None:
-        """A worker's end of the channel is closed: it has ended, or is about to."""
         try:
-            code = child.process.wait(timeout=STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.process.kill()
-            code = child.process.wait()
+            self._children.append(Child(options, kept=self._nudge))
+        except OSError as error:
+            # No process or no memory to be had for now.
+            pause = self._restarts.wait()
+            self._say(f"A worker could not be started: {error}. Trying again in {pause:.1f} s.")
+            self._start_at.append(clock.monotonic() + pause)
+
+    def _look_after_children(self) -> None:
+        """Bury those that have ended, kill those that should have, tell of lapsed leases."""
+        for child in list(self._children):
+            code = child.process.poll()
+            if code is not None:
+                self._bury(child, code)
+            elif child.ends_by <= clock.monotonic():
+                # Its death brings the loop round again.
+                child.process.kill()
+                child.ends_by = clock.monotonic() + STOP_SECONDS
+        # Here as well as after each renewal, since a renewal may hang.
+        self._keeper.tell_overdue()
+
+    def _bury(self, child: Child, code: int) -> None:
+        for message in child.channel.receive_rest():
+            child.take_in(message)
+        has_ended_in_order = code == 0 and not child.claims()
         self._children.remove(child)
         child.channel.close()
         self._keeper.bury(child)
-        if code == 0:
+        if has_ended_in_order and (self._orders or self._options.burst):
             return
         self._say(f"Worker {child.pid} {_ending(code)}; its jobs are given to the others.")
         if self._orders:
@@ -219,11 +245,11 @@ class Supervisor:
         for child in list(self._children):
             child.channel.hint(kind)
 
-    def _tell_one_to_rescue(self) -> None:
-        children = [child for child in list(self._children) if child.is_ready]
-        if children:
-            self._rescuer += 1
-            children[self._rescuer % len(children)].channel.hint("rescue")
+    def _tell_all_to_rescue(self) -> None:
+        # Which of them has a free slot is not known here, and rows are skipped when locked.
+        for child in list(self._children):
+            if child.is_ready:
+                child.channel.hint("rescue")
 
     # -- the end
 
@@ -237,7 +263,8 @@ class Supervisor:
         )
         for child in self._children:
             child.channel.send("drain", grace=grace)
-        ordered = self._orders
+        # Two signals at once are a first and a second one.
+        ordered = 1
         deadline = clock.monotonic() + grace + settings.KILL_GRACE.total_seconds() + STOP_SECONDS
         while self._children and clock.monotonic() < deadline:
             if self._orders > ordered:
@@ -246,12 +273,13 @@ class Supervisor:
                 for child in self._children:
                     child.channel.send("stop")
                 deadline = min(deadline, clock.monotonic() + STOP_SECONDS)
-            self._wait(min(1.0, max(deadline - clock.monotonic(), 0.0)))
+            self._wait(deadline)
+            self._look_after_children()
         for child in list(self._children):
             self._say(f"Worker {child.pid} did not end in time and is killed.")
             self._exit = EXIT_KILLED
             child.process.kill()
-            self._bury(child)
+            self._bury(child, child.process.wait())
         self._say("Stopped.")
 
     def _described(self) -> str:

@@ -14,6 +14,8 @@ import django
 def main() -> int:
     """Set Django up and serve."""
     end = socket.socket(fileno=int(sys.argv[1]))
+    # Programs that bodies start must not hold it: its end of file is this process's death.
+    end.set_inheritable(False)
     options = json.loads(sys.argv[2])
     django.setup()
     # Imported after setup: jobs modules bring models.

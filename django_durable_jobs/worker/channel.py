@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -31,16 +31,25 @@ class Channel:
     Args:
         may_block: Sending waits for room, as a worker must that may not start a body before
             its claim was told. Without it what finds no room is kept, so that a worker
-            which is stopped cannot stop its supervisor.
+            which is stopped cannot stop its supervisor; nor does receiving wait.
+        kept: Called when a message found no room, by the thread that sent it: somebody has
+            to ``flush`` once there is some.
     """
 
-    def __init__(self, end: socket.socket, *, may_block: bool = True) -> None:
+    def __init__(
+        self,
+        end: socket.socket,
+        *,
+        may_block: bool = True,
+        kept: Callable[[], object] = lambda: None,
+    ) -> None:
         self._socket = end
+        self._kept = kept
         self._flags = 0 if may_block else socket.MSG_DONTWAIT
         self._lock = threading.Lock()
         self._outgoing = bytearray()
         self._hints: dict[str, None] = {}
-        self._buffer = b""
+        self._incoming = bytearray()
         self.is_open = True
 
     def fileno(self) -> int:
@@ -57,13 +66,18 @@ class Channel:
         # Whole lines, or two threads' messages would run into each other.
         with self._lock:
             self._outgoing += line
-            return self._flush()
+            is_heard = self._flush()
+        if self._outgoing:
+            self._kept()
+        return is_heard
 
     def hint(self, kind: str) -> None:
         """Send a message that need not come twice: once there is room, however often asked."""
         with self._lock:
             self._hints[kind] = None
             self._flush()
+        if self._outgoing:
+            self._kept()
 
     def flush(self) -> bool:
         """Send what was kept, as far as there is room now."""
@@ -81,20 +95,41 @@ class Channel:
         except BlockingIOError:
             return True
         except OSError:
-            self.is_open = False
+            # Nobody is there to hear it; what was said before the end can still be received.
+            self._outgoing.clear()
+            self._hints.clear()
             return False
         return True
 
     def receive(self) -> list[Message]:
         """Read what has come, waiting for something; empty and closed at the end of file."""
+        return self._messages(self._read(self._flags) or b"")
+
+    def receive_rest(self) -> list[Message]:
+        """Read all that has come and wait for nothing: the other end is known to be dead."""
+        messages: list[Message] = []
+        while chunk := self._read(socket.MSG_DONTWAIT):
+            messages += self._messages(chunk)
+        return messages
+
+    def _read(self, flags: int) -> bytes | None:
+        """What is there; None if nothing is yet, empty at the end of file."""
         try:
-            chunk = self._socket.recv(_CHUNK)
+            chunk = self._socket.recv(_CHUNK, flags)
+        except BlockingIOError:
+            return None
         except ConnectionError:
             chunk = b""
         if not chunk:
             self.is_open = False
-            return []
-        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        return chunk
+
+    def _messages(self, chunk: bytes) -> list[Message]:
+        """The messages that *chunk* completes."""
+        self._incoming += chunk
+        end = self._incoming.rfind(b"\n", len(self._incoming) - len(chunk)) + 1
+        lines = bytes(self._incoming[:end]).splitlines()
+        del self._incoming[:end]
         return [json.loads(line) for line in lines]
 
     def close(self) -> None:

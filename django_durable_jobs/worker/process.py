@@ -8,7 +8,8 @@ import selectors
 import signal as signals
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
@@ -16,11 +17,11 @@ from typing import Any, Final
 
 from django_durable_jobs import clock
 from django_durable_jobs.conf import settings
-from django_durable_jobs.exceptions import Draining, LeaseLost
+from django_durable_jobs.exceptions import Draining, LeaseLost, StoreUnavailable
 from django_durable_jobs.jobs import registered_jobs
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.store import get_store
-from django_durable_jobs.store.rows import ClaimedJob, Settlement
+from django_durable_jobs.store.rows import ClaimedJob, Settlement, Wake
 
 from .attempts import Attempts
 from .channel import Channel, Holding, Message, read
@@ -35,6 +36,12 @@ logger = logging.getLogger("django_durable_jobs.worker")
 EXIT_DRAINED: Final = 0
 LAST_WRITES: Final = 5.0
 """Seconds that the last settlements may take when a worker ends."""
+
+LAST_WORDS: Final = 0.2
+"""Seconds that bodies have to end in when the worker is told to stop at once."""
+
+LISTEN_EVERY: Final = 0.1
+"""Seconds between looks at the supervisor's messages while bodies end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,11 @@ class Worker:
         self._store = self._user_store.for_worker()
         self._kill_grace = settings.KILL_GRACE
         self._orders, self._orders_end = socket.socketpair()
+        self._orders_end.setblocking(False)
         self._is_draining = threading.Event()
         self._stops_at_once = False
         self._grace = options.grace
+        self._renewed_until = float("inf")
         self._reporter = Reporter(channel, lease=settings.LEASE, kill_grace=self._kill_grace)
         self._settler = Settler(self._store, self._release)
         self._deadlines = Deadlines(
@@ -117,8 +126,9 @@ class Worker:
         self._order_drain()
 
     def _order_drain(self) -> None:
-        if not self._is_draining.is_set():
-            self._is_draining.set()
+        # Called by a signal's handler as well, which may take no lock: the thread that it
+        # interrupted could be the one that holds it. A full buffer is full of such orders.
+        with suppress(BlockingIOError):
             self._orders_end.send(b"d")
 
     def _listen(self) -> None:
@@ -128,13 +138,18 @@ class Worker:
             selector.register(self._orders, selectors.EVENT_READ)
             while not self._is_draining.is_set():
                 for key, _ in selector.select():
-                    if key.fileobj is not self._orders:
-                        self._obey(self._channel.receive())
-                if not self._channel.is_open:
-                    logger.warning("jobs.worker.orphaned: the supervisor is gone; draining.")
-                    # Nobody renews the leases any more.
-                    self._grace = min(self._grace, settings.LEASE / 3)
-                    self._is_draining.set()
+                    if key.fileobj is self._orders:
+                        self._is_draining.set()
+                    else:
+                        self._hear()
+
+    def _hear(self) -> None:
+        self._obey(self._channel.receive())
+        if not self._channel.is_open:
+            logger.warning("jobs.worker.orphaned: the supervisor is gone; draining.")
+            # Nobody renews the leases any more.
+            self._renewed_until = clock.monotonic() + settings.LEASE.total_seconds() / 3
+            self._is_draining.set()
 
     def _obey(self, messages: list[Message]) -> None:
         for message in messages:
@@ -167,11 +182,25 @@ class Worker:
         self._crew.hand_out(Run(job, CancelSignal(job.identity.job_id)) for job in claimed)
 
     def _release(self, outcomes: Sequence[Outcome], landed: Sequence[Settlement | None]) -> None:
-        if any(settlement is not None and due_in(settlement) == 0 for settlement in landed):
+        queues = {
+            outcome.claimed.queue
+            for outcome, settlement in zip(outcomes, landed, strict=True)
+            if settlement is not None and due_in(settlement) == 0
+        }
+        if queues and not self._is_draining.is_set():
             # Before a burst is told that nothing is due any more.
             self._claimer.wake()
         self._reporter.release(outcomes, landed)
         self._on_freed()
+        if queues and self._is_draining.is_set():
+            self._wake_others(queues)
+
+    def _wake_others(self, queues: Collection[str]) -> None:
+        """What was given back here is for the workers that stay."""
+        try:
+            self._store.wake([Wake(queue) for queue in sorted(queues)])
+        except StoreUnavailable as error:
+            logger.info("jobs.wake.unsent: the other workers find the jobs by looking. %s", error)
 
     def _on_freed(self) -> None:
         self._claimer.slot_freed()
@@ -191,15 +220,20 @@ class Worker:
     def _end(self) -> int:
         """Drain: claim no more, wait, cancel what still runs, give it back, land everything."""
         deadline = clock.monotonic() + self._grace.total_seconds()
+        self._give_back_unstarted()
         self._claimer.stop(max(deadline - clock.monotonic(), LAST_WRITES))
-        if not self._stops_at_once:
-            self._wait_for_bodies(deadline)
+        # What the pass that was under way has claimed.
+        self._give_back_unstarted()
+        self._wait_for_bodies(deadline)
         self._crew.cancel(self._crew.runs(), lambda run: Draining())
-        self._crew.wait_until_idle(0.2 if self._stops_at_once else self._kill_grace.total_seconds())
+        self._wait_for_bodies(clock.monotonic() + self._kill_grace.total_seconds())
+        if self._stops_at_once:
+            self._crew.wait_until_idle(LAST_WORDS)
         abandoned = self._crew.runs()
         for run in abandoned:
             self._attempts.give_back(run)
         landed = self._settler.finish(LAST_WRITES)
+        self._attempts.finish(LAST_WRITES)
         self._channel.close()
         self._store.close()
         if abandoned or not landed:
@@ -208,20 +242,25 @@ class Worker:
             os._exit(EXIT_DRAINED)
         return EXIT_DRAINED
 
-    def _wait_for_bodies(self, deadline: float) -> None:
-        """Wait for running bodies; an order to stop at once ends the wait."""
-        while not self._crew.wait_until_idle(min(0.1, max(deadline - clock.monotonic(), 0))):
-            if clock.monotonic() >= deadline or self._is_told_to_stop():
-                return
+    def _give_back_unstarted(self) -> None:
+        for run in self._crew.runs():
+            self._attempts.give_back_unstarted(run)
 
-    def _is_told_to_stop(self) -> bool:
+    def _wait_for_bodies(self, deadline: float) -> None:
+        """Wait for running bodies while the supervisor renews their leases and lets them end."""
+        while not self._stops_at_once:
+            left = min(deadline, self._renewed_until) - clock.monotonic()
+            if left <= 0 or self._crew.wait_until_idle(min(LISTEN_EVERY, left)):
+                return
+            self._hear_what_came()
+
+    def _hear_what_came(self) -> None:
         if not self._channel.is_open:
-            return False
+            return
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel.fileno(), selectors.EVENT_READ)
-            while selector.select(timeout=0) and self._channel.is_open:
-                self._obey(self._channel.receive())
-        return self._stops_at_once
+            if selector.select(timeout=0):
+                self._hear()
 
 
 def _queue_options(queues: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:

@@ -1,0 +1,1 @@
+"""Jobs that take their worker with them."""
