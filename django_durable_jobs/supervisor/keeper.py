@@ -61,6 +61,8 @@ class Keeper:
         self._renew_at = clock.monotonic()
         self._probe_at = clock.monotonic()
         self._arm_at = NEVER
+        self._arm_not_before = clock.monotonic()
+        self._arm_pauses = Backoff(first=0.1, longest=5)
         self._rescue_at = NEVER
         self._gone: list[Child] = []
         self._backoff = Backoff(first=0.2, longest=5)
@@ -110,7 +112,7 @@ class Keeper:
                 if self._is_stopping and not self._gone:
                     return
             try:
-                self._do_due()
+                self.tick()
             except StoreUnavailable as error:
                 if self._backoff.is_fresh:
                     logger.warning("jobs.store.waiting: %s", error)
@@ -129,7 +131,7 @@ class Keeper:
         return soonest - clock.monotonic()
 
     def _rest(self, seconds: float) -> None:
-        self._tell_overdue()
+        self.tell_overdue()
         with self._changed:
             if not self._is_stopping:
                 self._changed.wait(seconds)
@@ -137,12 +139,18 @@ class Keeper:
                 # Ending without a database: their leases lapse by themselves.
                 self._gone.clear()
 
-    def _do_due(self) -> None:
+    def tick(self) -> float:
+        """Do each duty that is due, once; seconds until one is due again.
+
+        Raises:
+            StoreUnavailable: What was left undone is due still.
+        """
         now = clock.monotonic()
-        if self._gone:
-            self._let_lapse()
+        # First what the others' jobs hang on.
         if self._renew_at <= now:
             self._renew(now)
+        if self._gone:
+            self._let_lapse()
         if self._arm_at <= now:
             self._arm()
         if self._rescue_at <= now:
@@ -150,6 +158,7 @@ class Keeper:
             self._rescue()
         if self._probe_at <= now:
             self._probe()
+        return self._next()
 
     def _let_lapse(self) -> None:
         with self._changed:
@@ -172,7 +181,7 @@ class Keeper:
             return
         try:
             renewal = self._store.renew(claims, lease=self._lease, beats=beats)
-        except StoreUnavailable:
+        except BaseException:
             self._renew_at = now
             raise
         for child in children:
@@ -180,10 +189,13 @@ class Keeper:
                 (identity for identity in held[child] if identity in renewal.held), now
             )
             child.lose(identity for identity in held[child] if identity in renewal.lost)
-        self._tell_overdue()
+        self.tell_overdue()
 
-    def _tell_overdue(self) -> None:
-        # Nothing renewed for a whole lease: another worker may have them by now.
+    def tell_overdue(self) -> None:
+        """Tell the workers which leases were not renewed for their whole length.
+
+        Another worker may have those jobs by now. Any thread may call.
+        """
         for child in self._children():
             child.lose(child.overdue_claims(self._lease.total_seconds()))
 
@@ -192,6 +204,10 @@ class Keeper:
         armed = self._store.arm(limit=ARMED_AT_MOST)
         if armed:
             self._wake()
+            self._arm_pauses.reset()
+        else:
+            # What is due is locked by somebody, or another supervisor was faster.
+            self._arm_not_before = clock.monotonic() + self._arm_pauses.wait()
         if armed == ARMED_AT_MOST:
             self._arm_at = clock.monotonic()
         else:
@@ -206,8 +222,12 @@ class Keeper:
             self._poll = FIRST_POLL
         else:
             self._poll = min(self._poll * 2, self._poll_max)
+        if probe.due_in is None or probe.due_in > 0:
+            self._arm_pauses.reset()
+            self._arm_not_before = now
         if probe.due_in is not None:
-            self._arm_at = min(self._arm_at, now + max(probe.due_in, 0.0))
+            due_at = max(now + probe.due_in, self._arm_not_before)
+            self._arm_at = min(self._arm_at, due_at)
         if probe.lapse_in is not None:
             # Just behind it, so that the lease has lapsed when the rescue looks.
             self._rescue_at = now + max(probe.lapse_in, 0.0) + 0.05
