@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from django_durable_jobs.jobs.registry import scratch_registry
+
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P=indent)```", re.M | re.S
@@ -71,7 +73,9 @@ def test_the_examples_of_the_page_run(page, monkeypatch):
     # Decorators look up the module of what they decorate.
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
-    run_page(page, module)
+    # What a page declares is known to no other page and no other test.
+    with scratch_registry():
+        run_page(page, module)
 
 
 def test_blocks_run_in_order_and_share_their_names(tmp_path):
