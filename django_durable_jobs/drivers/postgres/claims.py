@@ -28,6 +28,8 @@ LANES_AT_MOST: Final = 32
 """Lanes that one claim visits in a queue; the next claim goes on behind them."""
 
 _PASSES_AT_MOST: Final = 4
+"""Statements of one claim once it has as many jobs as one walk visits lanes."""
+
 _LAPSED: Final = "The lease lapsed: the worker was killed or cut off."
 _EXHAUSTED: Final = "attempts exhausted by lost workers"
 
@@ -59,15 +61,21 @@ class Claims(Session):
         left = sum(wanted.values())
         if limit is not None:
             left = min(left, finite_count(limit, minimum=0, subject="A claim's limit"))
-        for _ in range(_PASSES_AT_MOST):
+        passes = 0
+        while True:
             wanted = {queue: count for queue, count in wanted.items() if count}
-            if not wanted or not left:
+            # A claim of few jobs has left nothing behind: its caller waits for a wake then.
+            is_long = passes >= _PASSES_AT_MOST and len(claimed) >= LANES_AT_MOST
+            if not wanted or not left or is_long:
                 break
             rows = self._claim_once(worker_id, wanted, lease, left)
+            passes += 1
             left -= len(rows)
             claimed.extend(claimed_job(row, worker_id) for row in rows)
             wanted = {
-                queue: self._go_on(queue, count, [row for row in rows if row[3] == queue])
+                queue: self._go_on(
+                    queue, count, [row for row in rows if row[3] == queue], is_cut=not left
+                )
                 for queue, count in wanted.items()
             }
         return claimed
@@ -92,16 +100,27 @@ class Claims(Session):
             },
         )
 
-    def _go_on(self, queue: str, wanted: int, rows: list[tuple[Any, ...]]) -> int:
-        """Move the queue's cursor; answer how many jobs another pass should ask for."""
+    def _go_on(
+        self, queue: str, wanted: int, rows: list[tuple[Any, ...]], *, is_cut: bool
+    ) -> int:
+        """Move the queue's cursor; answer how many jobs another pass should ask for.
+
+        Args:
+            is_cut: The claim has all it may take, so the walk may have stopped anywhere.
+        """
+        if is_cut and not rows:
+            # Not its turn: the next one goes on where the last one stopped.
+            return 0
         missing = wanted - len(rows)
-        shared: list[Lane] = [(row[13], row[14], row[15]) for row in rows if row[16]]
+        # In the order of the walk, which is the database's order of text and not Python's.
+        walked = sorted((row for row in rows if row[16]), key=lambda row: int(row[17]))
         began_inside = self._cursors.pop(queue, None) is not None
-        if missing and (began_inside or shared):
+        if missing and not is_cut and (began_inside or walked):
             # Lanes in front of the cursor, or more in the lanes that shared a turn.
             return missing
-        if shared:
-            self._cursors[queue] = max(shared)
+        if walked:
+            rank, tenant_id, key = walked[-1][13:16]
+            self._cursors[queue] = (rank, tenant_id, key)
         return 0
 
     def arm(self, *, limit: int) -> int:

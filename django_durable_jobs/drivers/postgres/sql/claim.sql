@@ -22,7 +22,8 @@ with clock as materialized (
            select from x_job_pauses p where p.kind = 'queue' and p.name = d.queue)
    order by d.place
 ), picked as (
-  select taken.id, taken.rank, taken.tenant_id, taken.concurrency_key, taken.again
+  select taken.id, taken.rank, taken.tenant_id, taken.concurrency_key, taken.again,
+         taken.visited
     from demand d
    cross join clock
    cross join lateral (
@@ -78,8 +79,9 @@ with clock as materialized (
         from lanes l
     )
     select row.id, t.rank, t.tenant_id, t.concurrency_key,
-           (t.in_rank > 1 or t.is_inside) as again
-      from (select turns.rank, turns.tenant_id, turns.concurrency_key, turns.in_rank, turns.is_inside
+           (t.in_rank > 1 or t.is_inside) as again, t.visited
+      from (select turns.rank, turns.tenant_id, turns.concurrency_key, turns.visited,
+                   turns.in_rank, turns.is_inside
               from turns
              order by turns.visited) as t
      cross join lateral (
@@ -110,7 +112,7 @@ with clock as materialized (
 )
 select c.id, c.claims, c.name, c.queue, c.input, c.attempt, c.max_attempts, c.tenant_id,
        c.enqueued_by, c.trace_parent, c.created_at, c.claimed_at, c.unknown_since,
-       p.rank, p.tenant_id, p.concurrency_key, p.again
+       p.rank, p.tenant_id, p.concurrency_key, p.again, p.visited
   from claimed c
   join picked p on p.id = c.id
  order by c.priority desc, c.run_at, c.id;
