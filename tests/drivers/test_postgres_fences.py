@@ -82,7 +82,6 @@ WRITES: dict[str, tuple[str, Callable[[PostgresStore, ClaimIdentity], bool]]] = 
     "sleeping step": ("put_step", put(NewStep("nap", 1, "sleeping", wait=timedelta(hours=1)))),
     "waiting step": ("put_step", put(NewStep("approval", 1, "waiting", event="approved"))),
     "hold": ("hold", hold),
-    "lapse": ("lapse", lambda s, i: bool(s.lapse([i]))),
 }
 
 # -- the rival's acts, and which predicates keep a write from landing after each
@@ -248,6 +247,37 @@ def test_a_renewal_without_its_predicate_extends_a_lost_claim(
     assert everything(store, identity.job_id) != left
 
 
+@pytest.mark.parametrize("taken", RIVALS)
+def test_ending_leases_neither_waits_for_the_rival_nor_touches_what_it_took(
+    store, worker, rival, clock: Clock, taken
+):
+    """The thread that ends a dead worker's leases also renews those of the living."""
+    identity = claimed(store)
+    clock.advance(seconds=61)
+    with rival.atomic():
+        RIVALS[taken][0](rival, identity)
+        left = everything(rival, identity.job_id)
+
+        assert worker.lapse([identity]) == 0
+
+    assert worker.lapse([identity]) == 0
+    assert everything(store, identity.job_id) == left
+
+
+@pytest.mark.parametrize("taken", RIVALS)
+def test_ending_leases_without_its_predicate_ends_those_of_others(
+    store, worker, rival, clock: Clock, monkeypatch, taken
+):
+    """Or the test above could not fail."""
+    act, predicates = RIVALS[taken]
+    identity = claimed(store)
+    clock.advance(seconds=61)
+    act(rival, identity)
+    unfence(monkeypatch, "lapse", predicates)
+
+    assert worker.lapse([identity]) == 1
+
+
 def test_every_fenced_statement_is_tried():
     fenced = {
         name
@@ -255,4 +285,4 @@ def test_every_fenced_statement_is_tried():
         if all(re.search(PREDICATES[part], load(name).source) for part in ("claim", "worker"))
     }
 
-    assert fenced == {statement for statement, _ in WRITES.values()} | {"renew"}
+    assert fenced == {statement for statement, _ in WRITES.values()} | {"renew", "lapse"}

@@ -1,6 +1,9 @@
 -- End the leases of a dead worker's claims now, so that the next rescue takes them.
 --
--- Locks: the held rows in id order.
+-- A row somebody else has locked is skipped: nobody renews its lease, which ends by itself. The
+-- caller renews the leases of other workers and must not wait for anyone's transaction.
+--
+-- Locks: the held rows in id order, SKIP LOCKED.
 -- Index: primary key.
 -- Bound: the arrays given.
 with held as (
@@ -11,7 +14,7 @@ with held as (
       on g.id = j.id and g.claim = j.claims and g.worker_id = j.worker_id
    where j.state = 'running'
    order by j.id
-     for no key update of j
+     for no key update of j skip locked
 )
 update x_jobs j
    set lease_expires_at = statement_timestamp() + :'shift'::interval - interval '1 microsecond'
