@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -23,7 +24,22 @@ logger = logging.getLogger("django_durable_jobs.store")
 Row = tuple[Any, ...]
 
 # Errors that say "the connection or the server is gone", not "the statement is wrong".
-_GONE_CLASSES: Final = ("08", "57P")
+_GONE: Final = ("08", "57P")
+_READ_ONLY: Final = "25006"
+# "not now": out of resources (53), of disk or files (58), read-only, cut short, to be repeated.
+_NOT_NOW: Final = ("53", "58", _READ_ONLY, "57014", "40001")
+# Two that met. Inside a transaction these are the caller's to judge: a key may be contended.
+_MET: Final = ("40001", "40P01")
+_NOT_NOW_ALONE: Final = (*_NOT_NOW, "40P01", "55P03")
+_TRIES: Final = 5
+# A server that is cut off is noticed in half a minute, not after the system's two hours.
+_PATIENCE: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _UNDEFINED_TABLE: Final = "42P01"
 
 
@@ -91,6 +107,10 @@ class PooledExecutor:
 
     A connection is made when none is free, so there are at most as many as threads that
     run a statement at one moment. A broken one is dropped and the next call makes another.
+
+    A statement outside ``transaction()`` is one by itself. When it was only rolled back
+    because it met another it is run again, and whatever does not speak against the
+    statement is ``StoreUnavailable``: a timeout must not pass for a refused outcome.
     """
 
     def __init__(self, alias: str) -> None:
@@ -110,7 +130,7 @@ class PooledExecutor:
         acts: list[Callable[[], object]] = []
         self._pinned.acts = acts
         try:
-            with self._connection() as connection, connection.transaction():
+            with self._faults(), self._connection() as connection, connection.transaction():
                 yield
         finally:
             self._pinned.acts = outer
@@ -136,11 +156,34 @@ class PooledExecutor:
             connection.close()
 
     def _using(self, act: Callable[[psycopg.Connection[Row]], list[Row]]) -> list[Row]:
-        try:
-            with self._connection() as connection:
+        if getattr(self._pinned, "connection", None) is not None:
+            with self._faults(), self._connection() as connection:
                 return act(connection)
+        with self._faults(_NOT_NOW_ALONE):
+            return self._alone(act)
+
+    def _alone(self, act: Callable[[psycopg.Connection[Row]], list[Row]]) -> list[Row]:
+        """Run one statement that is a transaction by itself, again where it met another."""
+        for _ in range(_TRIES - 1):
+            try:
+                with self._connection() as connection:
+                    return act(connection)
+            except psycopg.OperationalError as error:
+                if error.sqlstate not in _MET:
+                    raise
+        with self._connection() as connection:
+            return act(connection)
+
+    @contextmanager
+    def _faults(self, not_now: tuple[str, ...] = _NOT_NOW) -> Iterator[None]:
+        try:
+            yield
         except psycopg.Error as error:
-            if (fault := _fault(self.alias, error)) is not None:
+            fault = _fault(self.alias, error)
+            if fault is None and (error.sqlstate or "").startswith(not_now):
+                # A worker asks again; what is wrong is not the statement.
+                fault = _unavailable(self.alias, error, "cannot be used now")
+            if fault is not None:
                 raise fault from error
             raise
 
@@ -151,16 +194,18 @@ class PooledExecutor:
         if pinned is not None:
             yield pinned
             return
-        with self._lock:
-            connection = self._free.pop() if self._free else None
-        if connection is None:
-            connection = connect(self.alias)
+        connection = self._take_free() or connect(self.alias)
         self._pinned.connection = connection
         try:
             yield connection
-        except BaseException:
-            # Also after an interrupt in mid-statement, whose answer is still on the wire.
-            if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        except BaseException as error:
+            # Also after an interrupt in mid-statement, whose answer is still on the wire, and
+            # on a server that became a standby: another connection may find its successor.
+            if (
+                connection.closed
+                or connection.pgconn.transaction_status != TransactionStatus.IDLE
+                or getattr(error, "sqlstate", None) == _READ_ONLY
+            ):
                 with suppress(psycopg.Error):
                     connection.close()
             raise
@@ -168,6 +213,18 @@ class PooledExecutor:
             self._pinned.connection = None
             if not connection.closed:
                 self._give_back(connection)
+
+    def _take_free(self) -> psycopg.Connection[Row] | None:
+        """A connection kept from earlier that has not been hung up on, if there is one."""
+        while True:
+            with self._lock:
+                if not self._free:
+                    return None
+                connection = self._free.pop()
+            if _is_quiet(connection):
+                return connection
+            with suppress(psycopg.Error):
+                connection.close()
 
     def _give_back(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
@@ -192,6 +249,8 @@ def connect(alias: str) -> psycopg.Connection[Row]:
         "assume_role"
     )
     parameters.setdefault("application_name", "durable-jobs")
+    for key, value in _PATIENCE.items():
+        parameters.setdefault(key, value)
     try:
         connection: psycopg.Connection[Row] = psycopg.Connection.connect(
             **parameters, autocommit=True, cursor_factory=psycopg.ClientCursor
@@ -222,8 +281,7 @@ def _fault(alias: str, error: BaseException | None) -> StoreUnavailable | None:
     """The port's own error where *error* says that the store cannot be used; else None."""
     state = getattr(error, "sqlstate", None)
     if isinstance(error, psycopg.InterfaceError) or (
-        isinstance(error, psycopg.OperationalError)
-        and (state is None or state.startswith(_GONE_CLASSES))
+        isinstance(error, psycopg.OperationalError) and (state is None or state.startswith(_GONE))
     ):
         return _unavailable(alias, error)
     if state == _UNDEFINED_TABLE:
@@ -234,9 +292,20 @@ def _fault(alias: str, error: BaseException | None) -> StoreUnavailable | None:
     return None
 
 
-def _unavailable(alias: str, error: BaseException) -> StoreUnavailable:
+def _is_quiet(connection: psycopg.Connection[Row]) -> bool:
+    """Whether a connection in nobody's use has nothing to say: its last word is that it ends."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def _unavailable(
+    alias: str, error: BaseException, how: str = "cannot be reached"
+) -> StoreUnavailable:
     reason = " ".join(str(error).split()) or type(error).__name__
     return StoreUnavailable(
-        f"The jobs database '{alias}' cannot be reached: {reason}.",
+        f"The jobs database '{alias}' {how}: {reason}.",
         "Check that the server runs and that DATABASES names it rightly.",
     )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
@@ -32,7 +36,10 @@ class PostgresListener:
         self._alias = alias
         self._heard: list[Wake] = []
         self._connection = connect(alias)
-        self._connection.execute(f"listen {CHANNEL}")
+        try:
+            self._connection.execute(f"listen {CHANNEL}")
+        except psycopg.Error as error:
+            raise self._broken(error) from error
 
     def receive(self, timeout: float) -> list[Wake]:
         if not self._heard:
@@ -42,11 +49,17 @@ class PostgresListener:
 
     def prove(self, timeout: float) -> bool:
         proof = f"{_PROOF} {uuid4().hex}"
+        deadline = monotonic() + timeout
+        # The statement itself may never be answered on a half-open connection.
+        cut = threading.Timer(timeout, self._cut)
+        cut.daemon = True
+        cut.start()
         try:
             self._connection.execute("select pg_notify(%s, %s)", (CHANNEL, proof))
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise self._broken(error) from error
-        deadline = monotonic() + timeout
+        finally:
+            cut.cancel()
         while (left := deadline - monotonic()) > 0:
             if self._listen(left, proof=proof):
                 return True
@@ -56,23 +69,43 @@ class PostgresListener:
         self._connection.close()
 
     def _listen(self, timeout: float, *, proof: str | None) -> bool:
-        """Collect what comes within *timeout*; True as soon as *proof* is heard."""
+        """Collect what comes within *timeout*, at least one packet; whether *proof* was in it."""
+        is_proven = False
         try:
+            # To the end of the packet: what stands in it behind the proof comes no second time.
             for notification in self._connection.notifies(timeout=timeout, stop_after=1):
-                text = notification.payload
-                if text == proof:
-                    return True
-                due_in, _, queue = text.partition(" ")
-                # Proofs of other sessions come by as well.
-                if due_in != _PROOF and queue:
-                    self._heard.append(Wake(queue, float(due_in)))
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if notification.payload == proof:
+                    is_proven = True
+                elif (wake := _wake(notification.payload)) is not None:
+                    self._heard.append(wake)
+        except psycopg.Error as error:
             raise self._broken(error) from error
-        return False
+        return is_proven
+
+    def _cut(self) -> None:
+        """Hang up from another thread: whoever waits for an answer gets an end of file."""
+        with (
+            suppress(OSError, psycopg.Error),
+            # A copy, so that the number is not closed under the connection that owns it.
+            socket.socket(fileno=os.dup(self._connection.fileno())) as ours,
+        ):
+            ours.shutdown(socket.SHUT_RDWR)
 
     def _broken(self, error: Exception) -> StoreUnavailable:
         self._connection.close()
         return StoreUnavailable(f"The wake-up session on '{self._alias}' broke: {error}.")
+
+
+def _wake(text: str) -> Wake | None:
+    """The wake that a notification is; None for the proofs of others and for what is not ours."""
+    due_in, _, queue = text.partition(" ")
+    if due_in == _PROOF or not queue:
+        return None
+    try:
+        return Wake(queue, float(due_in))
+    except ValueError:
+        # Anybody may notify on a channel.
+        return None
 
 
 def payloads(wakes: Sequence[Wake]) -> list[str]:
