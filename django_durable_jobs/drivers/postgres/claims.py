@@ -100,9 +100,7 @@ class Claims(Session):
             },
         )
 
-    def _go_on(
-        self, queue: str, wanted: int, rows: list[tuple[Any, ...]], *, is_cut: bool
-    ) -> int:
+    def _go_on(self, queue: str, wanted: int, rows: list[tuple[Any, ...]], *, is_cut: bool) -> int:
         """Move the queue's cursor; answer how many jobs another pass should ask for.
 
         Args:
