@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ from django_durable_jobs.steps import JobContext, suspension_in
 from django_durable_jobs.store.definition import RunnableJob
 from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.rows import ClaimedJob, Settlement
+
+logger = logging.getLogger("django_durable_jobs.worker")
 
 
 class ExecutableJob(RunnableJob, Protocol):
@@ -68,13 +71,7 @@ def execute(
         atomic_job=definition.atomic,
     )
     if job_started.has_listeners():
-        job_started.send_robust(
-            sender=execute,
-            job_name=definition.name,
-            queue=claimed.queue,
-            job_id=claimed.identity.job_id,
-            attempt=claimed.attempt,
-        )
+        _tell_started(claimed, definition)
     try:
         if definition.atomic:
             return _run_atomic(context, claimed, definition, user_store, signal)
@@ -83,6 +80,20 @@ def execute(
         return _ended(end, claimed, definition, signal)
     finally:
         signal.end()
+
+
+def _tell_started(claimed: ClaimedJob, definition: ExecutableJob) -> None:
+    try:
+        job_started.send_robust(
+            sender=execute,
+            job_name=definition.name,
+            queue=claimed.queue,
+            job_id=claimed.identity.job_id,
+            attempt=claimed.attempt,
+        )
+    except BaseException:
+        # Django takes in what derives from Exception; sys.exit() does not.
+        logger.exception("jobs.signal.failed: job_started of job %s", claimed.identity.job_id)
 
 
 def _end_of(context: JobContext, claimed: ClaimedJob, definition: ExecutableJob) -> AttemptEnd:
