@@ -17,6 +17,6 @@ with held as (
      for no key update of j skip locked
 )
 update x_jobs j
-   set lease_expires_at = statement_timestamp() + :'shift'::interval - interval '1 microsecond'
+   set lease_expires_at = statement_timestamp() + :'shift'::interval - interval '1 second'
  where j.id = any (array(select held.id from held))
 returning j.id;
