@@ -202,10 +202,14 @@ class JobStore(Protocol):
 
     # -- the running attempt, each fenced
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
         """End attempts, one fenced transition each; whether each landed, in order.
 
         One that did not land changed nothing: the claim no longer holds the job.
+
+        Args:
+            wait: False answers None for a job that another transaction has locked, which
+                changed nothing yet: ask again. The others do not wait for it.
         """
         ...
 

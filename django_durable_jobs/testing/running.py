@@ -98,7 +98,7 @@ def _run(store: JobStore, claimed: ClaimedJob) -> Ran:
     settlement = executed.settlement
     landed = executed.has_landed
     if settlement is not None and not landed:
-        landed = store.settle([settlement])[0]
+        landed = bool(store.settle([settlement])[0])
     if settlement is not None and landed:
         announce_settled(definition, claimed, settlement)
     row = store.show(claimed.identity.job_id)

@@ -19,6 +19,9 @@ from django_durable_jobs.store.rows import ClaimedJob, JobRow, Settlement
 logger = logging.getLogger("django_durable_jobs.worker")
 
 BATCH_AT_MOST: Final = 500
+LOCKED_PAUSE: Final = 0.2
+"""Seconds until a job is asked for again that another transaction has locked."""
+
 _REFUSED: Final = "its outcome could not be stored"
 
 
@@ -39,6 +42,13 @@ class Outcome:
     answer: Callable[[Settlement | None], None] | None = None
 
 
+class _Locked:
+    """In place of what landed: another transaction has the job, so that is not known yet."""
+
+
+_LOCKED: Final = _Locked()
+_Landed = Settlement | None | _Locked
+
 Released = Callable[[Sequence[Outcome], Sequence[Settlement | None]], None]
 """Told which outcomes are done with, and for each the settlement that landed."""
 
@@ -48,13 +58,17 @@ class Settler:
 
     While a statement runs, the next batch gathers; so a batch is as large as the load and
     a lone outcome waits for nothing. Whatever happens to a batch, each of its outcomes is
-    released and answered: a slot may be waiting for it.
+    released and answered: a slot may be waiting for it. One whose job is locked by somebody's
+    transaction goes into the next batch, and holds up none of the others.
     """
 
     def __init__(self, store: JobStore, released: Released) -> None:
         self._store = store
         self._released = released
         self._waiting: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._locked: list[Outcome] = []
+        # Of a locked one too an earlier try may yet take effect: it may be what locks it.
+        self._is_repeated = False
         self._unsettled = 0
         self._lock = threading.Lock()
         self._backoff = Backoff(first=0.1, longest=5)
@@ -89,11 +103,14 @@ class Settler:
         while not is_last:
             batch, is_last = self._next_batch()
             if batch:
-                self._settle(batch)
+                self._settle(batch, waits=is_last)
 
     def _next_batch(self) -> tuple[list[Outcome], bool]:
-        batch: list[Outcome] = []
-        item = self._waiting.get()
+        batch, self._locked = self._locked, []
+        try:
+            item = self._waiting.get(timeout=LOCKED_PAUSE if batch else None)
+        except Empty:
+            return batch, False
         while item is not None:
             batch.append(item)
             if len(batch) >= BATCH_AT_MOST:
@@ -104,20 +121,37 @@ class Settler:
                 return batch, False
         return batch, True
 
-    def _settle(self, batch: list[Outcome]) -> None:
-        landed = [outcome.settlement if outcome.has_landed else None for outcome in batch]
+    def _settle(self, batch: list[Outcome], *, waits: bool) -> None:
+        results: list[_Landed] = [
+            outcome.settlement if outcome.has_landed else None for outcome in batch
+        ]
         to_write = [
             place
             for place, outcome in enumerate(batch)
             if outcome.settlement is not None and not outcome.has_landed
         ]
         try:
-            answers = self._land([batch[place] for place in to_write], is_repeated=False)
-            for place, settlement in zip(to_write, answers, strict=True):
-                landed[place] = settlement
+            outcomes = [batch[place] for place in to_write]
+            answers = self._land(outcomes, is_repeated=self._is_repeated, waits=waits)
+            for place, result in zip(to_write, answers, strict=True):
+                results[place] = result
         except BaseException:
             # Every job of this worker ends through this thread; these leases lapse.
             logger.exception("jobs.settler.failed")
+        self._locked = [
+            outcome
+            for outcome, result in zip(batch, results, strict=True)
+            if isinstance(result, _Locked)
+        ]
+        self._is_repeated = self._is_repeated and bool(self._locked)
+        known = [
+            (outcome, result)
+            for outcome, result in zip(batch, results, strict=True)
+            if not isinstance(result, _Locked)
+        ]
+        batch, landed = [outcome for outcome, _ in known], [result for _, result in known]
+        if not batch:
+            return
         with self._lock:
             self._unsettled -= len(batch)
         try:
@@ -128,42 +162,45 @@ class Settler:
             if outcome.answer is not None:
                 outcome.answer(settlement)
 
-    def _land(self, outcomes: list[Outcome], *, is_repeated: bool) -> list[Settlement | None]:
+    def _land(self, outcomes: list[Outcome], *, is_repeated: bool, waits: bool) -> list[_Landed]:
         """Settle, however often the database has to be asked.
 
         Args:
             is_repeated: An earlier try was not answered, and may have taken effect.
+            waits: Wait for jobs that are locked.
         """
         settlements = [outcome.settlement for outcome in outcomes if outcome.settlement]
         while settlements:
             try:
-                landed = self._store.settle(settlements)
+                landed = self._store.settle(settlements, wait=waits)
                 if is_repeated:
                     landed = self._landed_earlier(settlements, landed)
             except StoreUnavailable as error:
                 if self._backoff.is_fresh:
                     logger.warning("jobs.settle.waiting: %s", error)
-                is_repeated = True
+                is_repeated = self._is_repeated = True
                 if self._give_up.wait(self._backoff.wait()):
                     return [None] * len(settlements)
             except Exception as error:
-                return self._land_apart(outcomes, error, is_repeated=is_repeated)
+                return self._land_apart(outcomes, error, is_repeated=is_repeated, waits=waits)
             else:
                 self._backoff.reset()
                 return [
-                    settlement if has_landed else None
+                    _LOCKED if has_landed is None else settlement if has_landed else None
                     for settlement, has_landed in zip(settlements, landed, strict=True)
                 ]
         return []
 
-    def _landed_earlier(self, settlements: list[Settlement], landed: list[bool]) -> list[bool]:
+    def _landed_earlier(
+        self, settlements: list[Settlement], landed: list[bool | None]
+    ) -> list[bool | None]:
         """Find those that landed by a try whose answer was lost."""
         rows = [
-            None if has_landed else self._store.show(settlement.identity.job_id)
+            self._store.show(settlement.identity.job_id) if has_landed is False else None
             for settlement, has_landed in zip(settlements, landed, strict=True)
         ]
         landed = [
-            has_landed or (row is not None and _is_settled_by(settlement, row))
+            has_landed if row is None else _is_settled_by(settlement, row)
             for settlement, has_landed, row in zip(settlements, landed, rows, strict=True)
         ]
         parked = [
@@ -177,14 +214,14 @@ class Settler:
         return landed
 
     def _land_apart(
-        self, outcomes: list[Outcome], error: Exception, *, is_repeated: bool
-    ) -> list[Settlement | None]:
+        self, outcomes: list[Outcome], error: Exception, *, is_repeated: bool, waits: bool
+    ) -> list[_Landed]:
         """Split a batch that the database refused, so that one bad row holds up no other."""
         if len(outcomes) > 1:
             middle = len(outcomes) // 2
             return [
-                *self._land(outcomes[:middle], is_repeated=is_repeated),
-                *self._land(outcomes[middle:], is_repeated=is_repeated),
+                *self._land(outcomes[:middle], is_repeated=is_repeated, waits=waits),
+                *self._land(outcomes[middle:], is_repeated=is_repeated, waits=waits),
             ]
         (outcome,) = outcomes
         logger.error(
@@ -202,7 +239,9 @@ class Settler:
             failure=describe_failure(error, job_name=outcome.claimed.name),
             stop_reason=_REFUSED,
         )
-        return self._land([replace(outcome, settlement=refused)], is_repeated=is_repeated)
+        return self._land(
+            [replace(outcome, settlement=refused)], is_repeated=is_repeated, waits=waits
+        )
 
 
 def _is_settled_by(settlement: Settlement, row: JobRow) -> bool:

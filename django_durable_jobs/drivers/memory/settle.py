@@ -17,7 +17,7 @@ _FINAL: Final = (states.DONE, states.DEAD, states.FAILED)
 
 
 class Settling(Waiting):
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
         for settlement in settlements:
             allowed = states.MOVES[states.RUNNING, "settle"]
             if settlement.state not in allowed:

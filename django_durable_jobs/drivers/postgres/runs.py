@@ -31,14 +31,27 @@ _ENDS: Final = MOVES[RUNNING, "settle"]
 class Runs(Session):
     """The verbs of a running attempt."""
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        if not settlements:
-            return []
+    def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
         for settlement in settlements:
             if settlement.state not in _ENDS:
                 raise ValueError(
                     f"No attempt ends '{settlement.state}': settle to {', '.join(_ENDS)}."
                 )
+        answers = self._settle_unlocked(settlements)
+        while wait and None in answers:
+            locked = [place for place, landed in enumerate(answers) if landed is None]
+            for place in locked:
+                # Returns when the lock is free; whether the claim still holds is asked below.
+                self.executor.fetch("hold", identity_parameters(settlements[place].identity))
+            again = self._settle_unlocked([settlements[place] for place in locked])
+            for place, landed in zip(locked, again, strict=True):
+                answers[place] = landed
+        return answers
+
+    def _settle_unlocked(self, settlements: Sequence[Settlement]) -> list[bool | None]:
+        """Settle those whose rows are free; None for each that somebody else has locked."""
+        if not settlements:
+            return []
         failures = [settlement.failure for settlement in settlements]
         rows = self.executor.fetch(
             "settle",
@@ -59,9 +72,9 @@ class Runs(Session):
                 "fingerprints": [failure and failure.fingerprint for failure in failures],
             },
         )
-        moved = {(row[0], row[1]) for row in rows}
+        answers = {(row[0], row[1]): None if row[3] else row[2] for row in rows}
         landed = [
-            (settlement.identity.job_id, settlement.identity.claim) in moved
+            answers[settlement.identity.job_id, settlement.identity.claim]
             for settlement in settlements
         ]
         parked = [

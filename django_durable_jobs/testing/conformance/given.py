@@ -100,7 +100,7 @@ def claimed(
 
 
 def settle(store: JobStore, identity: ClaimIdentity, state: str, **options: Any) -> bool:
-    return store.settle([Settlement(identity, state, **options)])[0]
+    return bool(store.settle([Settlement(identity, state, **options)])[0])
 
 
 def put_wait(store: JobStore, identity: ClaimIdentity, **options: Any) -> StepRow:

@@ -141,7 +141,7 @@ class Bench:
         settlement = settlement_of(
             end, claimed=claimed, definition=Declared(), reason=reason, random=lambda: 0.0
         )
-        landed = settlement is not None and self.worker_store.settle([settlement])[0]
+        landed = settlement is not None and bool(self.worker_store.settle([settlement])[0])
         if settlement is not None and settlement.waits:
             self.worker_store.wake_waiters([settlement.identity.job_id])
         return Attempt(ctx, value, error, settlement, landed)

@@ -33,10 +33,10 @@ class Unruly(MemoryStore):
         self.after: Callable[[Sequence[Settlement]], None] = lambda settlements: None
         self.calls = 0
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
         self.calls += 1
         self.before(settlements)
-        landed = super().settle(settlements)
+        landed = super().settle(settlements, wait=wait)
         self.after(settlements)
         return landed
 

@@ -1,9 +1,11 @@
 -- End attempts, one fenced transition for each element of the arrays.
 --
 -- Only rows that are still running under the given claim and worker move. An attempt that did not
--- end well is added to the job's history in the same statement.
+-- end well is added to the job's history in the same statement. A row that somebody else has
+-- locked, such as a transaction that cancels the job, is left as it is and answered as locked: the
+-- outcomes of all the others do not wait for it.
 --
--- Locks: the held rows in id order.
+-- Locks: the held rows in id order, SKIP LOCKED.
 -- Index: primary keys.
 -- Bound: the arrays given.
 with clock as materialized (
@@ -27,7 +29,7 @@ with clock as materialized (
     join given g on g.id = j.id and g.claim = j.claims and g.worker_id = j.worker_id
    where j.state = 'running'
    order by j.id
-     for no key update of j
+     for no key update of j skip locked
 ), due as (
   select g.id, g.claim, g.worker_id, g.state, g.give_back, g.result, g.stop_reason,
          g.unknown_name, g.error_code, g.error_class, g.message, g.traceback, g.fingerprint,
@@ -72,4 +74,10 @@ with clock as materialized (
    where d.message is not null
   on conflict (job_id, claim) do nothing
 )
-select s.id, s.claims from settled s;
+select g.id, g.claim, settled.id is not null as has_landed,
+       settled.id is null and exists (
+         select from x_jobs j
+          where j.id = g.id and j.claims = g.claim and j.worker_id = g.worker_id
+            and j.state = 'running') as is_locked
+  from given g
+  left join settled on settled.id = g.id and settled.claims = g.claim;
