@@ -92,9 +92,22 @@ class DjangoExecutor:
             raise _unavailable(self.alias, error) from error
 
     def transaction(self) -> AbstractContextManager[None]:
+        try:
+            self.connection.ensure_connection()
+        except DatabaseError as error:
+            if (fault := _fault(self.alias, error.__cause__)) is not None:
+                raise fault from error
+            raise
         return transaction.atomic(using=self.alias)
 
     def on_commit(self, act: Callable[[], object]) -> None:
+        connection = self.connection
+        if not connection.in_atomic_block and not connection.get_autocommit():
+            # Committed by hand: Django takes a hook only inside a block, and runs it when
+            # autocommit is on again after a commit.
+            with transaction.atomic(using=self.alias):
+                self.on_commit(act)
+            return
         # Wrapped, since Django refuses callables without a __qualname__ when they raise.
         transaction.on_commit(lambda: act(), using=self.alias, robust=True)
 

@@ -121,7 +121,10 @@ class Runs(Session):
     def publish(
         self, event_id: UUID, name: str, payload: str, *, key: str | None, ttl: timedelta
     ) -> None:
+        woken: set[str] = set()
         with self.executor.transaction():
+            # Inside, so that the look goes the way of the event when this rolls back.
+            self.on_commit(lambda: self._wake_after_commit(name, key, woken))
             self.executor.fetch(
                 "publish",
                 {
@@ -133,18 +136,18 @@ class Runs(Session):
                     "ttl": ttl,
                 },
             )
-            woken = self._wake_event(name, key)
-        self.on_commit(lambda: self._wake_after_commit(name, key, woken))
+            woken |= self._wake_event("wake_event", name, key)
 
     def _wake_after_commit(self, name: str, key: str | None, woken: set[str]) -> None:
-        self.wake([Wake(queue) for queue in sorted(woken | self._wake_event(name, key))])
+        woken = woken | self._wake_event("wake_event_again", name, key)
+        self.wake([Wake(queue) for queue in sorted(woken)])
 
-    def _wake_event(self, name: str, key: str | None) -> set[str]:
+    def _wake_event(self, statement: str, name: str, key: str | None) -> set[str]:
         queues: set[str] = set()
         moved = WOKEN_AT_MOST
         while moved == WOKEN_AT_MOST:
             rows = self.executor.fetch(
-                "wake_event",
+                statement,
                 {"shift": shift(), "name": name, "key": key, "limit": WOKEN_AT_MOST},
             )
             moved = len(rows)

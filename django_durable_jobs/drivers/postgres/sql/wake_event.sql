@@ -1,9 +1,11 @@
 -- Make the parked jobs due that wait for this event.
 --
--- Run with the publish, and once more after its commit: a job that parked in between was not
--- parked yet for the first, and did not see the event in its own last look.
+-- Run with the publish, so that a publisher which dies behind its commit has woken them. A locked
+-- row is left to the look after the commit (wake_event_again): the publisher's transaction may be
+-- long and hold the rows of earlier events, so waiting here would hold up one publisher behind
+-- another, and deadlock two that publish the same events in turns.
 --
--- Locks: the woken rows in id order.
+-- Locks: the woken rows in id order, SKIP LOCKED.
 -- Index: x_job_steps_waiting_idx, then primary key. Nobody waiting reads no step.
 -- Bound: :limit rows; repeat while it answers that many.
 with held as (
@@ -17,7 +19,7 @@ with held as (
      and j.state = 'suspended' and not j.is_armed
    order by j.id
    limit :'limit'::int
-     for no key update
+     for no key update skip locked
 )
 update x_jobs j
    set run_at = statement_timestamp() + :'shift'::interval, is_armed = true

@@ -1,0 +1,26 @@
+-- Make the parked jobs due that wait for this event: the look after the publisher's commit.
+--
+-- A job that parked in between was not parked yet for the first look, and did not see the event
+-- in its own last one. Nobody looks after this, so a locked row is waited for: whoever has it may
+-- yet roll back. Never run it inside a transaction that holds locks.
+--
+-- Locks: the woken rows in id order.
+-- Index: x_job_steps_waiting_idx, then primary key. Nobody waiting reads no step.
+-- Bound: :limit rows; repeat while it answers that many.
+with held as (
+  select j.id
+    from x_jobs j
+   where j.id in (
+           select s.job_id
+             from x_job_steps s
+            where s.status = 'waiting' and s.event = :'name'
+              and (s.correlation_key is null or s.correlation_key = :'key'::text))
+     and j.state = 'suspended' and not j.is_armed
+   order by j.id
+   limit :'limit'::int
+     for no key update
+)
+update x_jobs j
+   set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
+ where j.id = any (array(select held.id from held))
+returning j.queue;

@@ -1,0 +1,108 @@
+"""Publishers meet one another at the rows of the runs that wait for their events."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import transaction
+
+from django_durable_jobs import states
+from django_durable_jobs.testing.conformance.given import (
+    claim_id,
+    claimed,
+    found,
+    parked,
+    publish,
+    put_wait,
+    settle,
+    shown,
+)
+
+from .stepping import PATIENCE, REAL, waits_for_a_lock
+
+pytestmark = REAL
+
+
+def test_a_publisher_does_not_wait_for_another_whose_transaction_is_open(worker, store, rival):
+    job_id, _ = parked(worker)
+
+    with rival.atomic():
+        publish(rival)
+        with transaction.atomic():
+            # On one thread: waiting would be for ever.
+            publish(store)
+            transaction.set_rollback(True)
+
+    assert shown(worker, job_id).is_armed
+
+
+def test_a_run_is_woken_by_the_second_publisher_when_the_first_rolls_back(worker, rival):
+    job_id, _ = parked(worker)
+    with ThreadPoolExecutor(1) as threads:
+        with pytest.raises(ZeroDivisionError), rival.atomic():
+            publish(rival)
+            second = threads.submit(publish, worker)
+            assert waits_for_a_lock(second)
+            raise ZeroDivisionError
+        event_id = second.result(PATIENCE)
+
+    identity = claim_id(worker, job_id)
+    assert found(worker, worker.load_steps(job_id)[0]) == event_id
+    assert settle(worker, identity, states.DONE)
+
+
+def test_two_that_publish_the_same_events_in_turns_do_not_deadlock(worker, store, rival):
+    waiting = [parked(worker, event=event)[0] for event in ("paid", "packed")]
+
+    with rival.atomic():
+        publish(rival, "paid")
+        with transaction.atomic():
+            publish(store, "packed")
+            publish(store, "paid")
+            # The other way round; on one thread it would hang here and not only deadlock.
+            publish(rival, "packed")
+            transaction.set_rollback(True)
+
+    assert [shown(worker, job_id).is_armed for job_id in waiting] == [True, True]
+
+
+def test_a_run_that_parks_while_its_publisher_is_open_is_woken_by_the_commit(worker, rival):
+    identity = claimed(worker)
+    wait = put_wait(worker, identity)
+    with rival.atomic():
+        publish(rival)
+        assert found(worker, wait) is None
+        assert settle(worker, identity, states.SUSPENDED, give_back=True, waits=True)
+        assert not shown(worker, identity.job_id).is_armed
+
+    assert shown(worker, identity.job_id).is_armed
+    assert found(worker, wait) is not None
+
+
+def test_an_event_that_is_committed_by_hand_wakes_its_waiters(worker, store):
+    job_id, _ = parked(worker)
+    transaction.set_autocommit(False)
+    try:
+        publish(store)
+        assert not shown(worker, job_id).is_armed
+        transaction.commit()
+        assert shown(worker, job_id).is_armed
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+
+def test_a_wake_that_is_asked_for_before_a_commit_by_hand_is_sent_behind_it(store):
+    sent: list[str] = []
+    transaction.set_autocommit(False)
+    try:
+        store.on_commit(lambda: sent.append("rolled back"))
+        transaction.rollback()
+        store.on_commit(lambda: sent.append("committed"))
+        transaction.commit()
+        assert sent == []
+    finally:
+        transaction.set_autocommit(True)
+
+    assert sent == ["committed"]
