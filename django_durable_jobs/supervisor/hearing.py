@@ -77,6 +77,8 @@ class Hearing:
                             'DURABLE_JOBS["LISTEN_DATABASE"].',
                         )
                     self._set_proven(True)
+                    if not self._backoff.is_fresh:
+                        logger.warning("jobs.wake.back: wakes are heard again.")
                     self._backoff.reset()
                     prove_at = clock.monotonic() + PROVE_EVERY
                 wakes = listener.receive(RECEIVE_TIMEOUT)

@@ -98,6 +98,12 @@ class Keeper:
             self._probe_at = clock.monotonic()
             self._changed.notify()
 
+    def register(self) -> None:
+        """A worker is ready: record that it lives now, and not at the next renewal."""
+        with self._changed:
+            self._renew_at = clock.monotonic()
+            self._changed.notify()
+
     def bury(self, child: Child) -> None:
         """*child* is dead: end its leases and have them rescued."""
         with self._changed:

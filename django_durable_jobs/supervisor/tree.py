@@ -186,6 +186,7 @@ class Supervisor:
             else:
                 child.take_in(message)
                 if message["kind"] == "ready":
+                    self._keeper.register()
                     # What was woken before it could listen.
                     child.channel.send("rescue")
         if not child.channel.is_open:

@@ -65,9 +65,10 @@ class ProcessTree:
     def alive(self) -> set[int]:
         """Every process of this tree that is not dead."""
         return {
-            int(environ.parent.name)
-            for environ in Path("/proc").glob("[0-9]*/environ")
-            if self._mark in _read(environ).split(b"\0")
+            int(folder.name)
+            # Only the folders: a longer pattern looks into each, and fails on one that is gone.
+            for folder in Path("/proc").glob("[0-9]*")
+            if self._mark in _read(folder / "environ").split(b"\0")
         }
 
     def said(self) -> str:

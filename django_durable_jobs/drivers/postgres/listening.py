@@ -93,7 +93,8 @@ class PostgresListener:
 
     def _broken(self, error: Exception) -> StoreUnavailable:
         self._connection.close()
-        return StoreUnavailable(f"The wake-up session on '{self._alias}' broke: {error}.")
+        reason = " ".join(str(error).split()).rstrip(".")
+        return StoreUnavailable(f"The wake-up session on '{self._alias}' broke: {reason}.")
 
 
 def _wake(text: str) -> Wake | None:

@@ -47,6 +47,31 @@ def test_jobs_of_workers_that_end_unnoticed_run_again_at_once(start_workers: Sta
     assert (row.state, row.attempt) == ("ready", 0)
 
 
+def test_a_worker_that_was_frozen_beyond_its_lease_lets_go_of_the_job(
+    start_workers: StartWorkers,
+):
+    """It wakes up in the middle of a body that another worker runs by then."""
+    workers = start_workers(
+        "--processes", "2", DJANGO_SETTINGS_MODULE=SETTINGS, KILLERS_LEASE="2s"
+    ).wait_until_ready(2)
+    waiting = wait_for_the_end.enqueue().id
+    (frozen,) = until(workers.busy, seconds=20, otherwise=workers.said)
+    os.kill(frozen, signal.SIGSTOP)
+    until(lambda: Job.objects.get(pk=waiting).claims == 2, seconds=20, otherwise=workers.said)
+    taken = Job.objects.get(pk=waiting)
+
+    os.kill(frozen, signal.SIGCONT)
+    until(lambda: "X_JOB_LEASE_LOST" in workers.said(), seconds=20, otherwise=workers.said)
+    assert workers.said().count("jobs.lease.lost") == 1
+    row = Job.objects.get(pk=waiting)
+    assert (row.state, row.attempt, row.worker_id) == ("running", 2, taken.worker_id)
+    # It goes on with other work.
+    assert frozen in workers.registered()
+    workers.signal(signal.SIGINT)
+    workers.signal(signal.SIGTERM)
+    assert workers.exit_status(seconds=20) == 0
+
+
 def await_state(job_id: UUID, wanted: str, workers: Workers) -> None:
     until(
         lambda: Job.objects.filter(pk=job_id, state=wanted).exists(),
