@@ -11,7 +11,8 @@ from django.db import connection, transaction
 
 from django_durable_jobs.drivers.postgres import DjangoExecutor, PostgresStore
 from django_durable_jobs.drivers.postgres.statements import load, names
-from django_durable_jobs.store.rows import JobFilter, QueueDemand
+from django_durable_jobs.store.ids import new_id
+from django_durable_jobs.store.rows import JobFilter, NewJob, QueueDemand
 from tests.integration.postgres.traffic import LEASE, all_verbs
 
 FINISHED = 100_000
@@ -84,6 +85,34 @@ def test_a_claim_reads_about_as_many_rows_as_it_takes(full_table: None) -> None:
     read = [int(rows) for rows in re.findall(r"on x_jobs j.*rows=(\d+)\.?\d* loops=1\b", plan)]
     assert read
     assert max(read) <= 200, plan
+
+
+def test_holders_are_looked_up_key_by_key_in_a_table_that_was_never_analysed(
+    transactional_db: None,
+) -> None:
+    """Until then a bulk enqueue of keys in use sorted all live jobs, in the caller's request."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "insert into x_jobs (id, name, idempotency_key)"
+            " select gen_random_uuid(), 'plans', 'k' || n from generate_series(1, 20000) n"
+        )
+    executor = Explaining("default")
+    jobs = [
+        NewJob(
+            id=new_id(),
+            name="plans",
+            queue="own",
+            input="{}",
+            max_attempts=1,
+            idempotency_key=f"k{n}",
+        )
+        for n in range(1, 300)
+    ]
+
+    answers = PostgresStore(executor).insert(jobs, on_conflict="existing")
+
+    assert not any(answer.created for answer in answers)
+    assert re.search(r"Index Scan using x_jobs_live_key.*loops=299", executor.plans["find_holders"])
 
 
 def test_a_page_reads_about_as_many_rows_as_it_shows(full_table: None) -> None:
