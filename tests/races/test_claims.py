@@ -37,3 +37,28 @@ def test_a_claim_that_got_less_than_it_asked_for_left_nothing_behind(worker):
             enqueue(worker, tenant_id=tenant, priority=priority)
 
     assert len(claim(worker, 100)) == 16
+
+
+def test_jobs_behind_lanes_that_are_all_locked_are_claimed(worker, rival):
+    """A request that has cancelled jobs and goes on must not stop the queue."""
+    cancelled = [enqueue(worker, tenant_id=f"t{number:02}") for number in range(40)]
+    free = enqueue(worker, tenant_id="z")
+
+    with rival.atomic():
+        for job_id in cancelled:
+            rival.cancel(job_id, reason="")
+        claimed = claim(worker)
+
+    assert [job.identity.job_id for job in claimed] == [free]
+
+
+def test_jobs_below_a_priority_whose_jobs_are_all_locked_are_claimed(worker, rival):
+    cancelled = [enqueue(worker, tenant_id=tenant, priority=5) for tenant in ("a", "b")]
+    free = [enqueue(worker, tenant_id=tenant) for tenant in ("a", "b")]
+
+    with rival.atomic():
+        for job_id in cancelled:
+            rival.cancel(job_id, reason="")
+        claimed = claim(worker)
+
+    assert [job.identity.job_id for job in claimed] == free

@@ -5,6 +5,10 @@
 -- from one with a single lane, which is then empty: so no lower priority overtakes a higher one.
 -- "again" says that lanes of the last priority may hold more than their turn gave.
 --
+-- A walk that took nothing has met only rows that somebody else has locked, perhaps for long: a
+-- transaction that cancels jobs. Whatever is free behind those lanes is taken in plain order then,
+-- or it would starve until that transaction ends.
+--
 -- Locks: the claimed rows, SKIP LOCKED: claimers neither wait for nor see one another's rows.
 -- Index: x_jobs_claim_idx, a loose scan over lanes and a range in each; the update by primary key.
 -- Bound: :lanes seeks for each queue, the counts asked, and :limit over all.
@@ -77,23 +81,35 @@ with clock as materialized (
              count(*) over (partition by l.rank) as in_rank,
              bool_or(l.is_inside) over (partition by l.rank) as is_inside
         from lanes l
+    ), walked as materialized (
+      select row.id, t.rank, t.tenant_id, t.concurrency_key,
+             (t.in_rank > 1 or t.is_inside) as again, t.visited
+        from (select turns.rank, turns.tenant_id, turns.concurrency_key, turns.visited,
+                     turns.in_rank, turns.is_inside
+                from turns
+               order by turns.visited) as t
+       cross join lateral (
+              select j.id
+                from x_jobs j
+               where j.queue = d.queue and j.is_armed and j.priority * -1 = t.rank
+                 and j.tenant_id = t.tenant_id and j.concurrency_key = t.concurrency_key
+                 and j.run_at <= clock.now
+               order by j.run_at, j.id
+               limit (d.wanted + t.in_rank - 1) / t.in_rank
+                 for update skip locked) as row
+       limit d.wanted
     )
-    select row.id, t.rank, t.tenant_id, t.concurrency_key,
-           (t.in_rank > 1 or t.is_inside) as again, t.visited
-      from (select turns.rank, turns.tenant_id, turns.concurrency_key, turns.visited,
-                   turns.in_rank, turns.is_inside
-              from turns
-             order by turns.visited) as t
-     cross join lateral (
-            select j.id
+    select w.id, w.rank, w.tenant_id, w.concurrency_key, w.again, w.visited
+      from walked w
+    union all
+    select beyond.id, beyond.rank, beyond.tenant_id, beyond.concurrency_key, false, 0
+      from (select j.id, j.priority * -1 as rank, j.tenant_id, j.concurrency_key
               from x_jobs j
-             where j.queue = d.queue and j.is_armed and j.priority * -1 = t.rank
-               and j.tenant_id = t.tenant_id and j.concurrency_key = t.concurrency_key
-               and j.run_at <= clock.now
-             order by j.run_at, j.id
-             limit (d.wanted + t.in_rank - 1) / t.in_rank
-               for update skip locked) as row
-     limit d.wanted) as taken
+             where j.queue = d.queue and j.is_armed and j.run_at <= clock.now
+               and not exists (select from walked)
+             order by j.priority * -1, j.tenant_id, j.concurrency_key, j.run_at, j.id
+             limit d.wanted
+               for update skip locked) as beyond) as taken
    limit :'limit'::int
 ), claimed as (
   update x_jobs j
