@@ -10,6 +10,7 @@ from django_durable_jobs.exceptions import JobNotFound
 from django_durable_jobs.states import DONE, FINISHED_STATES
 from django_durable_jobs.store import get_store
 from django_durable_jobs.store.definition import RunnableJob
+from django_durable_jobs.store.names import storable
 from django_durable_jobs.store.rows import JobRow
 
 R = TypeVar("R")
@@ -72,4 +73,4 @@ class JobResult(Generic[R]):
         A running body is told at its lease's next renewal; none of its durable writes
         lands from now on.
         """
-        return get_store().cancel(self.id, reason=reason) is not None
+        return get_store().cancel(self.id, reason=storable(reason)) is not None

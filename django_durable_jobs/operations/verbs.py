@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django_durable_jobs.exceptions import JobNotCancellable
 from django_durable_jobs.store import JobStore, get_store
+from django_durable_jobs.store.names import storable
 from django_durable_jobs.store.rows import JobRow, Wake
 
 GONE = "gone"
@@ -39,7 +40,7 @@ def cancel(job_id: UUID, *, reason: str = "") -> str:
         JobNotCancellable: The job is not live, or no job has this id.
     """
     store = get_store()
-    was = store.cancel(job_id, reason=reason)
+    was = store.cancel(job_id, reason=storable(reason))
     if was is None:
         row = store.show(job_id)
         raise JobNotCancellable(job_id, GONE if row is None else row.state)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from django_durable_jobs.store.names import storable
 from django_durable_jobs.store.rows import Failure
 
 MAX_MESSAGE: Final = 2_000
@@ -40,11 +41,6 @@ def describe_failure(error: BaseException, *, job_name: str) -> Failure:
         traceback=_traceback(error),
         fingerprint=_fingerprint(error, error_class, job_name),
     )
-
-
-def storable(text: str) -> str:
-    """*text* with the characters escaped that PostgreSQL cannot keep."""
-    return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
 
 
 def _code(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Names that people give and the store compares: of steps, events and keys."""
+"""Names that people give and the store compares: of steps, events and keys; and other text."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def name_fault(name: object) -> str | None:
     if size > MAX_NAME_BYTES:
         return f"takes {size} bytes as UTF-8; the limit is {MAX_NAME_BYTES}"
     return None
+
+
+def storable(text: str) -> str:
+    """*text* with the characters escaped that PostgreSQL cannot keep; for what is only shown."""
+    return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()

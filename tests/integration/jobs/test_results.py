@@ -114,6 +114,15 @@ def test_a_live_job_can_be_cancelled_once(charge):
     assert run_jobs() == []
 
 
+def test_a_job_is_cancelled_whatever_the_reason_holds(charge):
+    result = charge.enqueue(order_id=7)
+
+    assert result.cancel("sent \0 by \ud800") is True
+
+    result.refresh()
+    assert result.row.stop_reason == r"sent \x00 by \ud800"
+
+
 # -- looking up --------------------------------------------------------------------------------
 
 

@@ -143,3 +143,13 @@ def test_an_unknown_id_is_refused_by_name(verb):
 
     with pytest.raises(JobNotFound, match=str(unknown)):
         verb(unknown)
+
+
+def test_a_reason_that_holds_what_the_database_cannot_keep_is_kept_escaped():
+    """It is often the text of an error, and the cancel must not fail for it."""
+    job = JobFactory.create()
+
+    operations.cancel(job.pk, reason="sent \0 by \ud800")
+
+    job.refresh_from_db()
+    assert (job.state, job.stop_reason) == ("cancelled", r"sent \x00 by \ud800")
