@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from django_durable_jobs.drivers.postgres import PooledExecutor, PostgresStore
+from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.store.rows import QueueDemand
 from django_durable_jobs.testing.conformance.given import LEASE, claim, enqueue
 
@@ -62,3 +69,37 @@ def test_jobs_below_a_priority_whose_jobs_are_all_locked_are_claimed(worker, riv
         claimed = claim(worker)
 
     assert [job.identity.job_id for job in claimed] == free
+
+
+class Interrupted(PooledExecutor):
+    """Finds the jobs' table locked from its second claim on."""
+
+    def __init__(self, rival: PooledExecutor, until: ExitStack) -> None:
+        super().__init__("default")
+        self._rival = rival
+        self._until = until
+        self._is_first = True
+
+    def fetch(self, name: str, parameters: Any) -> list[tuple[Any, ...]]:
+        with self._connection() as connection:
+            connection.execute("set lock_timeout = '50ms'")
+        rows = super().fetch(name, parameters)
+        if name == "claim" and self._is_first:
+            self._is_first = False
+            self._until.enter_context(self._rival.transaction())
+            with self._rival._connection() as connection:
+                connection.execute("lock table x_jobs in access exclusive mode")
+        return rows
+
+
+def test_a_claim_that_is_cut_short_answers_the_jobs_that_it_took(worker, rival):
+    """Lost, they would lie until their leases lapse, and a last attempt would be buried unrun."""
+    taken = [enqueue(worker, tenant_id=tenant, priority=1) for tenant in ("a", "b")]
+    enqueue(worker, max_attempts=1)
+
+    with ExitStack() as until, closing(PostgresStore(Interrupted(rival.executor, until))) as store:
+        claimed = store.claim("worker-1", [QueueDemand("default", 9)], lease=LEASE)
+        with pytest.raises(StoreUnavailable):
+            store.claim("worker-1", [QueueDemand("default", 9)], lease=LEASE)
+
+    assert [job.identity.job_id for job in claimed] == taken

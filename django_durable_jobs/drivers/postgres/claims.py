@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -23,6 +24,8 @@ from django_durable_jobs.store.rows import (
 from .executor import Executor
 from .rowmaps import buried_job, claimed_job, identities
 from .session import Session
+
+logger = logging.getLogger("django_durable_jobs.store")
 
 LANES_AT_MOST: Final = 32
 """Lanes that one claim visits in a queue; the next claim goes on behind them."""
@@ -68,7 +71,15 @@ class Claims(Session):
             is_long = passes >= _PASSES_AT_MOST and len(claimed) >= LANES_AT_MOST
             if not wanted or not left or is_long:
                 break
-            rows = self._claim_once(worker_id, wanted, lease, left)
+            try:
+                rows = self._claim_once(worker_id, wanted, lease, left)
+            except Exception:
+                if not claimed:
+                    raise
+                # Those are this worker's and nobody else knows of them: unreturned they would
+                # lie until their leases lapse, an attempt spent for nothing.
+                logger.warning("jobs.claim.cut_short", exc_info=True)
+                break
             passes += 1
             left -= len(rows)
             claimed.extend(claimed_job(row, worker_id) for row in rows)
