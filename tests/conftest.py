@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).resolve().parent
 # Suites that need a program or a patience of their own, by folder.
 MARKED_FOLDERS = {"browser": pytest.mark.browser, "benchmarks": pytest.mark.bench}
+
+# `make test` installs no browser driver; `make browser` does, and runs that suite.
+collect_ignore = [] if find_spec("selenium") else ["browser"]
 
 # A property that holds must not fail because a shared machine was slow for a moment.
 settings.register_profile(
