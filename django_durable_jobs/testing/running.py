@@ -80,6 +80,7 @@ def run_jobs(
         if not claimed:
             return ran
         if len(ran) >= limit:
+            _give_back(store, claimed[0])
             raise RuntimeError(
                 f"{limit} executions were not enough to finish all jobs; is one enqueueing itself?"
             )
@@ -89,10 +90,14 @@ def run_jobs(
             raise error
 
 
+def _give_back(store: JobStore, claimed: ClaimedJob) -> None:
+    store.settle([Settlement(claimed.identity, READY, give_back=True)])
+
+
 def _run(store: JobStore, claimed: ClaimedJob) -> Ran:
     definition = get_job(claimed.name)
     if definition is None:
-        store.settle([Settlement(claimed.identity, READY, give_back=True)])
+        _give_back(store, claimed)
         raise JobUnknown(claimed.name)
     executed = _execute(store, claimed, definition)
     settlement = executed.settlement

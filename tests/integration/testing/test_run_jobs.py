@@ -279,6 +279,11 @@ def test_a_job_that_enqueues_itself_ends_the_test():
     assert str(caught.value) == (
         "5 executions were not enough to finish all jobs; is one enqueueing itself?"
     )
+    # The sixth was not begun: another call of the test finds it unspent.
+    assert sorted(Job.objects.values_list("state", "attempt")) == [
+        *[("done", 1)] * 5,
+        ("ready", 0),
+    ]
 
 
 @pytest.mark.django_db
