@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
@@ -132,6 +134,7 @@ class PooledExecutor:
         self._lock = threading.Lock()
         self._pinned = threading.local()
         self._is_closed = False
+        _of_this_process.add(self)
 
     def fetch(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
         query = load(name).query
@@ -239,12 +242,35 @@ class PooledExecutor:
             with suppress(psycopg.Error):
                 connection.close()
 
+    def forget_parent(self) -> None:
+        """Leave the connections to the process that this one was forked from."""
+        # Kept, not closed: closing would end the parent's sessions.
+        self._inherited = self._free, self._pinned
+        self._free = []
+        self._pinned = threading.local()
+        # Another thread of the parent may have held it.
+        self._lock = threading.Lock()
+
     def _give_back(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
             if not self._is_closed:
                 self._free.append(connection)
                 return
         connection.close()
+
+
+_of_this_process: WeakSet[PooledExecutor] = WeakSet()
+
+
+def _forget_parent() -> None:
+    for executor in list(_of_this_process):
+        executor.forget_parent()
+
+
+# A job or a command may use multiprocessing, and two processes on one socket read each other's
+# answers.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)
 
 
 def connect(alias: str) -> psycopg.Connection[Row]:
