@@ -7,6 +7,7 @@ from typing import Protocol
 from django_durable_jobs.conf import settings
 from django_durable_jobs.payloads import preview
 from django_durable_jobs.policies.retry import Retry
+from django_durable_jobs.steps import current_job_id
 from django_durable_jobs.store.ids import new_id
 from django_durable_jobs.store.rows import NewJob
 
@@ -44,6 +45,7 @@ def prepare(job: EnqueueableJob, text: str, options: Options) -> NewJob:
         OptionInvalid: The declared key or tenant of this input cannot be stored.
     """
     key = options.idempotency_key
+    parent = current_job_id()
     return NewJob(
         id=new_id(),
         name=job.name,
@@ -57,4 +59,6 @@ def prepare(job: EnqueueableJob, text: str, options: Options) -> NewJob:
         tenant_id=(job.tenant_for_input(text) if options.tenant_id is None else options.tenant_id),
         idempotency_key=job.key_for(text) if key is None else key,
         enqueued_by=options.enqueued_by,
+        origin="" if parent is None else "job",
+        origin_id="" if parent is None else str(parent),
     )

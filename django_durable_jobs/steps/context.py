@@ -19,7 +19,7 @@ from django_durable_jobs.store.rows import ClaimedJob, ClaimIdentity
 from .execution import Execution
 from .progress import Progress
 from .suspension import Suspension
-from .verbs import StepContext
+from .values import Steps
 
 
 class JobContext:
@@ -60,7 +60,7 @@ class JobContext:
             recorded=recorded,
         )
         self._progress = Progress(self._execution)
-        self.step = StepContext(self._execution)
+        self.step = Steps(self._execution)
 
     @classmethod
     def inline(

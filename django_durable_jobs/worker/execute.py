@@ -13,6 +13,7 @@ from django_durable_jobs.settle.outcome import AttemptEnd
 from django_durable_jobs.signals import job_started
 from django_durable_jobs.states import DONE
 from django_durable_jobs.steps import JobContext, suspension_in
+from django_durable_jobs.steps.current import running
 from django_durable_jobs.store.definition import RunnableJob
 from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.rows import ClaimedJob, Settlement
@@ -73,9 +74,10 @@ def execute(
     if job_started.has_listeners():
         _tell_started(claimed, definition)
     try:
-        if definition.atomic:
-            return _run_atomic(context, claimed, definition, user_store, signal)
-        end = _end_of(context, claimed, definition)
+        with running(claimed.identity.job_id):
+            if definition.atomic:
+                return _run_atomic(context, claimed, definition, user_store, signal)
+            end = _end_of(context, claimed, definition)
         context.flush_progress()
         return _ended(end, claimed, definition, signal)
     finally:
