@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 from django.apps import AppConfig, apps
 from django.conf import settings as django_settings
@@ -16,6 +16,9 @@ from .conf import SETTINGS, settings, unknown_keys
 from .exceptions import QueueNotDeclared, SettingInvalid
 from .jobs import registered_jobs
 from .store.registry import find_driver
+
+# As in libpq and psycopg, where higher isolates more.
+_READ_COMMITTED: Final = 2
 
 
 @register()
@@ -83,6 +86,18 @@ def check_database(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
                     f"Durable jobs need PostgreSQL, but the database '{alias}' is {vendor}.",
                     hint=f'Point DURABLE_JOBS["{key}"] at a PostgreSQL alias of DATABASES.',
                     id="durable_jobs.E004",
+                )
+            )
+        elif (connections[alias].settings_dict["OPTIONS"].get("isolation_level") or 0) > (
+            _READ_COMMITTED
+        ):
+            found.append(
+                Warning(
+                    f"The database '{alias}' of the durable jobs isolates above READ COMMITTED: "
+                    "claims and enqueues that meet fail there and have to be tried again.",
+                    hint="Leave 'isolation_level' out of its OPTIONS, or give the jobs an alias of "
+                    f'their own in DURABLE_JOBS["{key}"].',
+                    id="durable_jobs.W002",
                 )
             )
     return found

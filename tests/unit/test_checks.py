@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
 from django.test import override_settings
+from psycopg import IsolationLevel
 
 from django_durable_jobs import checks, job
 from django_durable_jobs.checks import check_command_clash
@@ -141,6 +142,30 @@ def test_another_database_than_postgresql_is_an_error_at_every_command(key: str)
 @override_settings(DURABLE_JOBS={"DATABASE": "plain", "DRIVER": "memory"})
 def test_the_memory_driver_needs_no_postgresql() -> None:
     assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("level", "is_warned"),
+    [
+        (IsolationLevel.READ_COMMITTED, False),
+        (IsolationLevel.REPEATABLE_READ, True),
+        (IsolationLevel.SERIALIZABLE, True),
+    ],
+)
+def test_a_database_that_isolates_too_much_is_a_warning(
+    level: IsolationLevel, is_warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = {**connections.settings["default"], "OPTIONS": {"isolation_level": level}}
+    monkeypatch.setitem(connections.settings, "strict", plain)
+    warning = (
+        "durable_jobs.W002",
+        "The database 'strict' of the durable jobs isolates above READ COMMITTED: claims and "
+        "enqueues that meet fail there and have to be tried again.",
+        "Leave 'isolation_level' out of its OPTIONS, or give the jobs an alias of their own in "
+        'DURABLE_JOBS["DATABASE"].',
+    )
+    with override_settings(DURABLE_JOBS={"DATABASE": "strict"}):
+        assert told(found()) == ([warning] if is_warned else [])
 
 
 def with_an_unknown_input(order: Missing) -> None: ...
