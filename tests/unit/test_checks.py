@@ -155,16 +155,18 @@ def test_the_memory_driver_needs_no_postgresql() -> None:
 def test_a_database_that_isolates_too_much_is_a_warning(
     level: IsolationLevel, is_warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An alias for each, since a connection is kept under its alias.
+    alias = level.name.lower()
     plain = {**connections.settings["default"], "OPTIONS": {"isolation_level": level}}
-    monkeypatch.setitem(connections.settings, "strict", plain)
+    monkeypatch.setitem(connections.settings, alias, plain)
     warning = (
         "durable_jobs.W002",
-        "The database 'strict' of the durable jobs isolates above READ COMMITTED: claims and "
+        f"The database '{alias}' of the durable jobs isolates above READ COMMITTED: claims and "
         "enqueues that meet fail there and have to be tried again.",
         "Leave 'isolation_level' out of its OPTIONS, or give the jobs an alias of their own in "
         'DURABLE_JOBS["DATABASE"].',
     )
-    with override_settings(DURABLE_JOBS={"DATABASE": "strict"}):
+    with override_settings(DURABLE_JOBS={"DATABASE": alias}):
         assert told(found()) == ([warning] if is_warned else [])
 
 
