@@ -14,7 +14,7 @@ class DurableJobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import checks
+        from . import checks  # noqa: F401  importing it registers the checks
         from .conf import settings
 
         autodiscover_modules(settings.JOBS_MODULE)

@@ -260,6 +260,13 @@ class JobStore(Protocol):
         """Make those parked *job_ids* due whose open wait has a matching event."""
         ...
 
+    def wake_missed(self, *, limit: int) -> int:
+        """Make up to *limit* parked jobs due that wait for an event which is there already.
+
+        The last resort for a wake that was lost with its process; how many it was.
+        """
+        ...
+
     def now(self) -> datetime:
         """The store's clock."""
         ...

@@ -23,11 +23,16 @@ FIRST_POLL: Final = 0.25
 PROBE_WITH_WAKE: Final = 30.0
 """Seconds between looks at the store while the wakes are proven to arrive."""
 
+MISSED_EVERY: Final = 900.0
+"""Seconds between looks for parked jobs whose wake was lost with its process."""
+
+MISSED_AT_MOST: Final = 1_000
+
 NEVER: Final = float("inf")
 
 
 class Keeper:
-    """One thread with three duties, each when it is due: renew, probe, arm.
+    """One thread with its duties, each when it is due: renew, probe, arm, wake what was missed.
 
     Renewal comes every third of the lease. A look at the store comes rarely while wakes
     are proven to arrive, else with pauses that grow up to ``POLL_MAX`` while it finds
@@ -64,6 +69,7 @@ class Keeper:
         self._arm_not_before = clock.monotonic()
         self._arm_pauses = Backoff(first=0.1, longest=5)
         self._rescue_at = NEVER
+        self._missed_at = clock.monotonic() + MISSED_EVERY
         self._gone: list[Child] = []
         self._backoff = Backoff(first=0.2, longest=5)
         self._thread = threading.Thread(target=self._serve, name="keeper", daemon=True)
@@ -133,7 +139,9 @@ class Keeper:
                 self._backoff.reset()
 
     def _next(self) -> float:
-        soonest = min(self._renew_at, self._probe_at, self._arm_at, self._rescue_at)
+        soonest = min(
+            self._renew_at, self._probe_at, self._arm_at, self._rescue_at, self._missed_at
+        )
         return soonest - clock.monotonic()
 
     def _rest(self, seconds: float) -> None:
@@ -162,6 +170,8 @@ class Keeper:
         if self._rescue_at <= now:
             self._rescue_at = NEVER
             self._rescue()
+        if self._missed_at <= now:
+            self._wake_missed()
         if self._probe_at <= now:
             self._probe()
         return self._next()
@@ -219,6 +229,13 @@ class Keeper:
         else:
             # What falls due after these is known only by looking.
             self._probe_at = clock.monotonic()
+
+    def _wake_missed(self) -> None:
+        woken = self._store.wake_missed(limit=MISSED_AT_MOST)
+        if woken:
+            self._wake()
+        is_more = woken == MISSED_AT_MOST
+        self._missed_at = clock.monotonic() + (0.0 if is_more else MISSED_EVERY)
 
     def _probe(self) -> None:
         probe = self._store.probe(self._queues)

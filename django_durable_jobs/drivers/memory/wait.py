@@ -63,6 +63,16 @@ class Waiting(Tables):
             parked = [self._live[job_id] for job_id in job_ids if job_id in self._live]
             return sum(self._wake_if_answered(record, now) for record in parked)
 
+    def wake_missed(self, *, limit: int) -> int:
+        with self._lock:
+            now = clock.now()
+            woken = 0
+            for job_id in sorted(self._live):
+                if woken >= limit:
+                    break
+                woken += self._wake_if_answered(self._live[job_id], now)
+            return woken
+
     def now(self) -> datetime:
         return clock.now()
 

@@ -172,6 +172,11 @@ class Runs(Session):
         self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
         return len(rows)
 
+    def wake_missed(self, *, limit: int) -> int:
+        rows = self.executor.fetch("wake_missed", {"shift": shift(), "limit": limit})
+        self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
+        return len(rows)
+
     def now(self) -> datetime:
         ((now,),) = self.executor.fetch("now", {"shift": shift()})
         assert isinstance(now, datetime)  # noqa: S101  narrows the row's Any

@@ -57,7 +57,7 @@ from .fixtures import clock  # noqa: E402 - see above
 from .test_bounds import TestClock, TestProbe, TestRenewal  # noqa: E402 - see above
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
-from .test_events import TestMatching, TestWaking  # noqa: E402 - see above
+from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
 from .test_fences import TestFences  # noqa: E402 - see above
 from .test_list import TestList, TestStats  # noqa: E402 - see above
 from .test_listening import TestListening  # noqa: E402 - see above
@@ -90,6 +90,7 @@ __all__ = [
     "TestListening",
     "TestMatching",
     "TestMatrix",
+    "TestMissedWakes",
     "TestParking",
     "TestPauses",
     "TestPayloads",

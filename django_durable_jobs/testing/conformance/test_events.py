@@ -4,6 +4,7 @@ import json
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -280,3 +281,46 @@ class TestWaking:
 
     def test_waking_nobody_wakes_nobody(self, store: JobStore) -> None:
         assert store.wake_waiters([]) == 0
+
+
+class TestMissedWakes:
+    def test_a_job_whose_wake_was_lost_is_woken_by_the_last_resort(self, store: JobStore) -> None:
+        job_id = parked_unwoken(store)
+        assert not shown(store, job_id).is_armed
+
+        assert store.wake_missed(limit=10) == 1
+
+        assert shown(store, job_id).is_armed
+        assert claim_id(store, job_id).job_id == job_id
+
+    def test_the_last_resort_wakes_nobody_without_an_answer(self, store: JobStore) -> None:
+        publish(store)
+        late, _ = parked(store)
+        keyed, _ = parked(store, event="paid", correlation_key="7")
+        publish(store, name="paid", key="8")
+        before = [everything(store, job_id) for job_id in (late, keyed)]
+
+        woken = store.wake_missed(limit=10)
+
+        assert woken == 0
+        assert [everything(store, job_id) for job_id in (late, keyed)] == before
+
+    def test_the_last_resort_wakes_no_more_than_its_limit(self, store: JobStore) -> None:
+        identities = [claimed(store) for _ in range(3)]
+        for identity in identities:
+            put_wait(store, identity)
+        publish(store)
+        for identity in identities:
+            assert settle(store, identity, states.SUSPENDED)
+
+        assert [store.wake_missed(limit=2) for _ in range(3)] == [2, 1, 0]
+
+
+def parked_unwoken(store: JobStore) -> UUID:
+    """A parked job whose event is there, and which nobody has woken."""
+    identity = claimed(store)
+    put_wait(store, identity)
+    publish(store)
+    # Parked as if it waited for nothing: so the store does not look once more.
+    assert settle(store, identity, states.SUSPENDED)
+    return identity.job_id

@@ -50,6 +50,7 @@ def all_verbs(store: PostgresStore) -> None:
     store.publish(new_id(), "e", "1", key=None, ttl=timedelta(days=1))
     store.find_event(wait)
     store.wake_waiters([two.job_id])
+    store.wake_missed(limit=10)
     store.lapse([three])
     store.rescue("w2", ["own"], limit=10, lease=LEASE, drop_exhausted=[])
     store.arm(limit=10)

@@ -14,6 +14,7 @@ from django_durable_jobs import clock
 from django_durable_jobs.drivers.postgres import PooledExecutor, PostgresStore
 from django_durable_jobs.drivers.postgres.executor import Row, connect
 from django_durable_jobs.exceptions import StoreUnavailable
+from django_durable_jobs.states import SUSPENDED
 from django_durable_jobs.supervisor.child import Child, ChildOptions
 from django_durable_jobs.supervisor.keeper import Keeper
 from django_durable_jobs.testing.conformance import given
@@ -147,6 +148,23 @@ def test_an_idle_minute_costs_twenty_four_statements_without_wakes(hand, countin
 
     assert counting.counts["renew"] == 3
     assert counting.counts.total() <= 24, counting.counts
+
+
+def test_a_parked_job_whose_event_woke_nobody_is_woken_within_a_quarter_of_an_hour(hand, counting):
+    bench = Bench(counting, children=[], is_proven=True)
+    store = PostgresStore()
+    identity = given.claimed(store)
+    given.put_wait(store, identity)
+    given.publish(store)
+    assert given.settle(store, identity, SUSPENDED)
+
+    bench.run(hand, 14 * 60)
+    assert not given.shown(store, identity.job_id).is_armed
+    bench.run(hand, 61)
+
+    assert given.shown(store, identity.job_id).is_armed
+    assert bench.wakes >= 1
+    assert counting.counts["wake_missed"] == 1
 
 
 def test_a_job_whose_wake_was_lost_is_found_within_the_longest_poll(hand, counting):
