@@ -10,9 +10,11 @@ click, or a worker that was faster, changes nothing twice.
 actions, its addresses and its permission checks.
 """
 
+from django_durable_jobs.store.asked import MAX_JOB_PAGE
+
 from .bulk import MAX_BULK_ROWS, REFUSALS, BulkOutcome, apply_to_each
 from .catalogue import OPERATIONS, Operation
-from .reading import DEFAULT_JOB_PAGE, MAX_JOB_PAGE, attempts, job_cursor, list_jobs, show
+from .reading import DEFAULT_JOB_PAGE, attempts, job_cursor, list_jobs, show
 from .verbs import cancel, promote, remove, requeue
 
 __all__ = [

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django_durable_jobs.exceptions import JobNotFound, PageInvalid
 from django_durable_jobs.store import get_store
+from django_durable_jobs.store.asked import MAX_JOB_PAGE
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow
 
-MAX_JOB_PAGE: Final = 200
 DEFAULT_JOB_PAGE: Final = 100
 
 _UUID_VERSION: Final = 7

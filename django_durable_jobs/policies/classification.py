@@ -16,6 +16,7 @@ CLASSES: Final[dict[str, Class]] = {
     # Another attempt would end the same way.
     "X_CHOICE_INVALID": "terminal",
     "X_DURATION_INVALID": "terminal",
+    "X_EVENT_REFUSED": "terminal",
     "X_JOB_DECLARATION_INVALID": "terminal",
     "X_JOB_EVENT_INVALID": "terminal",
     "X_JOB_INPUT_INVALID": "terminal",

@@ -99,6 +99,8 @@ class Supervisor:
         self._hearing.stop(timeout=2)
         self._keeper.stop(timeout=5)
         self._store.close()
+        self._signals.close()
+        self._signals_end.close()
         return self._exit
 
     # -- signals
@@ -123,8 +125,8 @@ class Supervisor:
 
     def _nudge(self) -> None:
         """Bring the main loop round, from whatever thread or handler."""
-        # A full buffer is full of such nudges.
-        with suppress(BlockingIOError):
+        # A full buffer is full of such nudges; a closed one has nobody behind it any more.
+        with suppress(OSError):
             self._signals_end.send(b"s")
 
     # -- serving

@@ -3,8 +3,8 @@
 A socket pair for each worker, and nothing shared among them: its end of file is the
 other side's death, and a worker killed in mid-sentence harms nobody else.
 
-From the worker: ``holding`` (claims whose bodies have not started), ``released``,
-``due`` (a job of its own waits so many seconds). From the supervisor: ``wake``,
+From the worker: ``ready``, ``holding`` (claims whose bodies have not started),
+``released``, ``due`` (a job of its own waits so many seconds). From the supervisor: ``wake``,
 ``rescue``, ``lost`` (claims), ``drain`` (with seconds of grace), ``stop``.
 """
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final
 from uuid import UUID
 
 from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import ClaimQueuesEmpty
 from django_durable_jobs.policies.bounds import finite_count
+from django_durable_jobs.store.asked import LEASE_LAPSED, WORKERS_LOST, wanted_of
 from django_durable_jobs.store.rows import (
     BuriedJob,
     ClaimedJob,
@@ -26,9 +26,6 @@ from django_durable_jobs.store.rows import (
 from .records import NEVER, JobRecord
 from .tables import Tables
 
-_LAPSED: Final = "The lease lapsed: the worker was killed or cut off."
-_EXHAUSTED: Final = "attempts exhausted by lost workers"
-
 
 class Claiming(Tables):
     def claim(
@@ -39,15 +36,7 @@ class Claiming(Tables):
         lease: timedelta,
         limit: int | None = None,
     ) -> list[ClaimedJob]:
-        if not demands:
-            raise ClaimQueuesEmpty
-        wanted = {
-            demand.queue: finite_count(demand.count, minimum=0, subject="A claim's count")
-            for demand in demands
-        }
-        left = sum(wanted.values())
-        if limit is not None:
-            left = min(left, finite_count(limit, minimum=0, subject="A claim's limit"))
+        wanted, left = wanted_of(demands, limit)
         with self._lock:
             now = clock.now()
             claimed: list[ClaimedJob] = []
@@ -104,7 +93,7 @@ class Claiming(Tables):
                     self._bury(record, states.FAILED if is_dropped else states.DEAD, now)
                     buried.append(record.buried())
                 else:
-                    self._remember_attempt(record, "lapsed", now, message=_LAPSED)
+                    self._remember_attempt(record, "lapsed", now, message=LEASE_LAPSED)
                     claimed.append(record.take(worker_id, now, lease))
             return Rescued(tuple(claimed), tuple(buried))
 
@@ -194,7 +183,7 @@ class Claiming(Tables):
         self._remember_attempt(record, state, now, message=message)
         record.last_error = message
         record.error_code = ""
-        record.stop_reason = _EXHAUSTED
+        record.stop_reason = WORKERS_LOST
         self._finish(record, state, now)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Final
 from uuid import UUID
 
 from django_durable_jobs import clock, states
@@ -14,15 +13,12 @@ from django_durable_jobs.exceptions import (
     JobNotPromotable,
     JobNotRemovable,
     JobNotRequeueable,
-    PageInvalid,
 )
-from django_durable_jobs.policies.bounds import finite_count
+from django_durable_jobs.store.asked import page_limit
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
 
 from .records import JobRecord
 from .tables import Tables
-
-MAX_JOB_PAGE: Final = 200
 
 
 class Operating(Tables):
@@ -34,14 +30,7 @@ class Operating(Tables):
     def list_jobs(
         self, where: JobFilter, *, limit: int, after: UUID | None, before: UUID | None
     ) -> list[JobRow]:
-        limit = finite_count(limit, minimum=0, subject="A page's limit")
-        if limit > MAX_JOB_PAGE:
-            raise PageInvalid(
-                f"A page of {limit} jobs was asked for; the most is {MAX_JOB_PAGE}.",
-                "Ask for fewer and page on with a cursor.",
-            )
-        if after is not None and before is not None:
-            raise PageInvalid("Both cursors were given, after and before.", "Give one of them.")
+        limit = page_limit(limit, after=after, before=before)
         with self._lock:
             # Ids grow with time, and a cursor whose job is gone still says where to go on.
             newest_first = sorted(

@@ -8,6 +8,7 @@ from typing import Final
 
 from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import LeaseLost
+from django_durable_jobs.store.asked import check_ends
 from django_durable_jobs.store.rows import ClaimIdentity, Settlement
 
 from .records import NEVER, JobRecord
@@ -18,12 +19,7 @@ _FINAL: Final = (states.DONE, states.DEAD, states.FAILED)
 
 class Settling(Waiting):
     def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
-        for settlement in settlements:
-            allowed = states.MOVES[states.RUNNING, "settle"]
-            if settlement.state not in allowed:
-                raise ValueError(
-                    f"No attempt ends '{settlement.state}': settle to {', '.join(allowed)}."
-                )
+        check_ends(settlements)
         with self._lock:
             now = clock.now()
             return [self._settle(settlement, now) for settlement in settlements]

@@ -11,6 +11,7 @@ from django_durable_jobs.clock import shift
 from django_durable_jobs.exceptions import ClaimQueuesEmpty
 from django_durable_jobs.policies.bounds import finite_count
 from django_durable_jobs.states import LEASE_LAPSED_FINAL_ATTEMPT, RUNNING
+from django_durable_jobs.store.asked import LEASE_LAPSED, WORKERS_LOST, wanted_of
 from django_durable_jobs.store.rows import (
     ClaimedJob,
     ClaimIdentity,
@@ -33,8 +34,6 @@ LANES_AT_MOST: Final = 32
 _PASSES_AT_MOST: Final = 4
 """Statements of one claim once it has as many jobs as one walk visits lanes."""
 
-_LAPSED: Final = "The lease lapsed: the worker was killed or cut off."
-_EXHAUSTED: Final = "attempts exhausted by lost workers"
 
 Lane = tuple[int, str, str]
 
@@ -54,16 +53,8 @@ class Claims(Session):
         lease: timedelta,
         limit: int | None = None,
     ) -> list[ClaimedJob]:
-        if not demands:
-            raise ClaimQueuesEmpty
-        wanted = {
-            demand.queue: finite_count(demand.count, minimum=0, subject="A claim's count")
-            for demand in demands
-        }
+        wanted, left = wanted_of(demands, limit)
         claimed: list[ClaimedJob] = []
-        left = sum(wanted.values())
-        if limit is not None:
-            left = min(left, finite_count(limit, minimum=0, subject="A claim's limit"))
         passes = 0
         while True:
             wanted = {queue: count for queue, count in wanted.items() if count}
@@ -156,8 +147,8 @@ class Claims(Session):
                 "lease": lease,
                 "drop_exhausted": list(drop_exhausted),
                 "final_error": LEASE_LAPSED_FINAL_ATTEMPT,
-                "lapse_error": _LAPSED,
-                "stop_reason": _EXHAUSTED,
+                "lapse_error": LEASE_LAPSED,
+                "stop_reason": WORKERS_LOST,
             },
         )
         return Rescued(

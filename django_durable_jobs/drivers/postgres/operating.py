@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 import psycopg
@@ -15,15 +14,12 @@ from django_durable_jobs.exceptions import (
     JobNotPromotable,
     JobNotRemovable,
     JobNotRequeueable,
-    PageInvalid,
 )
-from django_durable_jobs.policies.bounds import finite_count
+from django_durable_jobs.store.asked import page_limit
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
 
 from .rowmaps import attempt_row, job_row
 from .session import Session
-
-MAX_JOB_PAGE: Final = 200
 
 
 class Operating(Session):
@@ -36,14 +32,7 @@ class Operating(Session):
     def list_jobs(
         self, where: JobFilter, *, limit: int, after: UUID | None, before: UUID | None
     ) -> list[JobRow]:
-        limit = finite_count(limit, minimum=0, subject="A page's limit")
-        if limit > MAX_JOB_PAGE:
-            raise PageInvalid(
-                f"A page of {limit} jobs was asked for; the most is {MAX_JOB_PAGE}.",
-                "Ask for fewer and page on with a cursor.",
-            )
-        if after is not None and before is not None:
-            raise PageInvalid("Both cursors were given, after and before.", "Give one of them.")
+        limit = page_limit(limit, after=after, before=before)
         bounds = _prefix_bounds(where.id_prefix)
         if bounds is None:
             return []

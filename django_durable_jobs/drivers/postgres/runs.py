@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django_durable_jobs.clock import shift
 from django_durable_jobs.exceptions import LeaseLost
-from django_durable_jobs.states import MOVES, RUNNING
+from django_durable_jobs.store.asked import check_ends
 from django_durable_jobs.store.rows import (
     ClaimIdentity,
     EventRow,
@@ -25,18 +25,12 @@ from .session import Session
 WOKEN_AT_MOST: Final = 1_000
 """Rows that one waking statement moves; it is repeated while it moves that many."""
 
-_ENDS: Final = MOVES[RUNNING, "settle"]
-
 
 class Runs(Session):
     """The verbs of a running attempt."""
 
     def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
-        for settlement in settlements:
-            if settlement.state not in _ENDS:
-                raise ValueError(
-                    f"No attempt ends '{settlement.state}': settle to {', '.join(_ENDS)}."
-                )
+        check_ends(settlements)
         answers = self._settle_unlocked(settlements)
         while wait and None in answers:
             locked = [place for place, landed in enumerate(answers) if landed is None]
