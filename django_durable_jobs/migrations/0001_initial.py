@@ -1,3 +1,5 @@
+from typing import Any
+
 import django.db.models.deletion
 import django.db.models.expressions
 import django.db.models.functions.datetime
@@ -8,7 +10,9 @@ from django.db import migrations, models
 class OnPostgreSQL(migrations.RunSQL):
     """Skipped elsewhere: a project's other databases, and its tests on the memory driver."""
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         if schema_editor.connection.vendor == "postgresql":
             super().database_forwards(app_label, schema_editor, from_state, to_state)
 
