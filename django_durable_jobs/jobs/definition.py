@@ -92,7 +92,16 @@ class JobDefinition(Generic[P, R]):
         return f"<job {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        return self.fn(*args, **kwargs)
+        try:
+            return self.fn(*args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                # The arguments did not fit: it was not raised inside the function.
+                error.add_note(
+                    f"Calling job '{self.name}' calls its function as it is written. Run the body "
+                    "here with .call(...), or store a job with .enqueue(...)."
+                )
+            raise
 
     # -- enqueue
 

@@ -57,6 +57,28 @@ def test_a_bare_decorator_takes_every_default() -> None:
     assert get_job(declared.name) is declared
 
 
+def test_a_direct_call_that_does_not_fit_is_told_of_call_and_enqueue() -> None:
+    declared = job(body)
+
+    assert declared(3) == 3
+    with pytest.raises(TypeError) as refused:
+        declared(amount=3)
+    assert refused.value.__notes__ == [
+        f"Calling job '{HERE}.body' calls its function as it is written. Run the body here with "
+        ".call(...), or store a job with .enqueue(...)."
+    ]
+
+
+def test_a_type_error_of_the_body_itself_carries_no_note() -> None:
+    @job
+    def adds(amount: int) -> Any:
+        return amount + "1"  # type: ignore[operator]  # what the test is about
+
+    with pytest.raises(TypeError) as raised:
+        adds(3)
+    assert not hasattr(raised.value, "__notes__")
+
+
 def test_a_job_of_an_installed_app_is_named_by_its_label() -> None:
     from example_project.orders.jobs import fulfil
 
