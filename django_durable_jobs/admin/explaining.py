@@ -31,6 +31,11 @@ def explain(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> str:
 
 
 def _explain_waiting(job: Job, now: datetime) -> str:
+    if job.unknown_since is not None:
+        return gettext(
+            "No worker that took it knows a job named “%(name)s” (since %(exact)s). Deploy the "
+            "code that declares it: until then it is given back each time."
+        ) % {"name": job.name, "exact": exact(job.unknown_since)}
     if aware(job.run_at) > now:
         due = {"due": relative(job.run_at, now), "exact": exact(job.run_at)}
         if job.state == states.READY and job.attempt:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from django_durable_jobs import clock
+from django_durable_jobs.conf import settings
 from django_durable_jobs.jobs import get_job
 from django_durable_jobs.settle import (
     announce_buried,
@@ -202,8 +203,10 @@ class Attempts:
             self._unknown.add(name)
             logger.error(
                 "jobs.name.unknown: no job '%s' is declared here; its jobs are given back until "
-                "a worker knows it. Deploy its code, or list the name in aliases=[...].",
+                "a worker knows it. Declare it in the module '%s' of an installed app, or list "
+                "the name in aliases=[...].",
                 name,
+                settings.JOBS_MODULE,
             )
         if run.settle_once():
             self._settler.hand_in(Outcome(run.claimed, settlement_of_unknown(run.claimed)))

@@ -43,6 +43,17 @@ def test_a_ready_job_says_who_paused_its_queue_and_why(viewer):
     assert "is paused (by ines, now): S3 is down" in why
 
 
+def test_a_job_that_no_worker_knows_says_so_and_what_to_do(viewer):
+    since = timezone.now() - timedelta(minutes=5)
+    job = JobFactory.create(name="shop.gone", unknown_since=since)
+
+    assert page(viewer, job).context["why"] == (
+        f"No worker that took it knows a job named “shop.gone” (since "
+        f"{since:%Y-%m-%d %H:%M:%S} UTC). Deploy the code that declares it: until then it is "
+        "given back each time."
+    )
+
+
 def test_a_delayed_job_says_when_it_is_due(viewer):
     due = timezone.now() + timedelta(minutes=30, seconds=10)
 

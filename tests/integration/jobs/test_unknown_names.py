@@ -101,7 +101,8 @@ def test_the_loop_goes_on_and_logs_each_name_once(caplog):
         assert result.return_value == number
     assert sorted(rounds(caplog)) == [
         f"jobs.name.unknown: no job 'unknown.{number}' is declared here; its jobs are given back "
-        "until a worker knows it. Deploy its code, or list the name in aliases=[...]."
+        "until a worker knows it. Declare it in the module 'jobs' of an installed app, or list the "
+        "name in aliases=[...]."
         for number in range(2)
     ]
     assert set(Job.objects.filter(name__in=["unknown.0", "unknown.1"]).values_list("state")) == {

@@ -74,7 +74,8 @@ def test_a_stored_name_is_looked_up_and_never_imported(name, caplog):
     assert row.unknown_since is not None
     assert [record.getMessage() for record in caplog.records] == [
         f"jobs.name.unknown: no job '{name}' is declared here; its jobs are given back until a "
-        "worker knows it. Deploy its code, or list the name in aliases=[...]."
+        "worker knows it. Declare it in the module 'jobs' of an installed app, or list the name in "
+        "aliases=[...]."
     ]
 
 
