@@ -44,8 +44,7 @@
     └── StoreFault
         ├── StoreUnavailable          X_DRIVER_UNAVAILABLE
         ├── ClaimQueuesEmpty          X_JOB_CLAIM_QUEUES_EMPTY
-        ├── StateUnknown              X_JOB_ROW_STATUS_UNKNOWN
-        └── DriverUnsuited            X_DRIVER_UNSUITED
+        └── StateUnknown              X_JOB_ROW_STATUS_UNKNOWN
 
 Across a process or a job's boundary only ``code`` survives, so match on it
 there. A refusal names the thing and the remedy and never echoes a value: a
@@ -505,7 +504,7 @@ class StoreFault(DurableJobsError):
 
 
 class StoreUnavailable(StoreFault):
-    """The database could not be reached, or no driver is installed."""
+    """The database could not be reached, or lacks the tables."""
 
     code = "X_DRIVER_UNAVAILABLE"
 
@@ -531,12 +530,6 @@ class StateUnknown(StoreFault):
             f"Job {job_id} has the unknown state '{state}'.",
             "A newer version of django-durable-jobs may have written it: deploy that version.",
         )
-
-
-class DriverUnsuited(StoreFault):
-    """A driver that lacks what the call needs."""
-
-    code = "X_DRIVER_UNSUITED"
 
 
 # -- payloads ----------------------------------------------------------------------------------

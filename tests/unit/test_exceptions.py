@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import pytest
 
@@ -45,7 +46,6 @@ MADE = [
     exceptions.StoreUnavailable("The database is away."),
     exceptions.ClaimQueuesEmpty(),
     exceptions.StateUnknown("the-id", "snoozed"),
-    exceptions.DriverUnsuited("It lacks a clock."),
     exceptions.PayloadInvalid("Input", [("a", "is NaN")]),
     exceptions.PayloadTypeUnsupported("Iterator", "it has no JSON form"),
     exceptions.NumberInvalid("limit", "must be finite"),
@@ -63,20 +63,33 @@ def public_errors() -> list[type[DurableJobsError]]:
     ]
 
 
-def test_the_tree_in_the_docstring_names_every_error_and_its_code() -> None:
-    tree = exceptions.__doc__ or ""
-    missing = [
-        error.__name__
-        for error in public_errors()
-        if f" {error.__name__}" not in tree.replace("\n", " ")
-    ]
-    codes = [
-        error.code
-        for error in public_errors()
-        if "code" in vars(error) and error is not DurableJobsError and error.code not in tree
-    ]
+def drawn() -> dict[str, tuple[str, str | None]]:
+    """What the docstring's tree says: name to parent and own code."""
+    found: dict[str, tuple[str, str | None]] = {}
+    above: list[str] = []
+    for line in (exceptions.__doc__ or "").splitlines():
+        match = re.match(r"    (?P<rails>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +(?P<code>X_\w+))?$", line)
+        if match is not None:
+            depth = len(match["rails"]) // 4
+            above[depth:] = [match["name"]]
+            found[match["name"]] = (above[depth - 1] if depth else "", match["code"])
+    return found
 
-    assert (missing, codes) == ([], [])
+
+def declared() -> dict[str, tuple[str, str | None]]:
+    """What the classes say, read the same way; a private class between two is left out."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for error in public_errors():
+        if error is DurableJobsError:
+            found[error.__name__] = ("", None)
+            continue
+        public = (base for base in error.__mro__[1:] if not base.__name__.startswith("_"))
+        found[error.__name__] = (next(public).__name__, vars(error).get("code"))
+    return found
+
+
+def test_the_tree_in_the_docstring_draws_every_error_below_its_parent_with_its_code() -> None:
+    assert drawn() == declared()
 
 
 def test_every_error_that_can_be_raised_is_made_here() -> None:
