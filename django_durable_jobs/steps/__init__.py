@@ -18,7 +18,7 @@ one that is not stored yet runs, and its output is stored before the call return
 
 from .context import JobContext
 from .current import current_job_id
-from .suspension import Suspension, is_suspension, suspension_in
+from .suspension import Suspension, suspension_in
 from .values import Steps
 from .verbs import StepContext, TimedSteps
 
@@ -29,6 +29,5 @@ __all__ = [
     "Suspension",
     "TimedSteps",
     "current_job_id",
-    "is_suspension",
     "suspension_in",
 ]

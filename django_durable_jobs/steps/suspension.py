@@ -44,8 +44,3 @@ def suspension_in(error: BaseException) -> Suspension | None:
     if isinstance(error, BaseExceptionGroup) and error.split(Suspension)[1] is None:
         return suspension_in(error.exceptions[0])
     return None
-
-
-def is_suspension(error: BaseException) -> bool:
-    """Whether *error* parks the run and must be let pass by code that catches everything."""
-    return suspension_in(error) is not None
