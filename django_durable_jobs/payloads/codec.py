@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -150,7 +150,8 @@ class Codec:
 
 def type_name(annotation: Any) -> str:
     """Write an annotation as a person would: ``int``, ``list[Decimal]``."""
-    return annotation.__name__ if type(annotation) is type else str(annotation)
+    is_bare = isinstance(annotation, type) and not get_args(annotation)
+    return annotation.__name__ if is_bare else str(annotation)
 
 
 def _without_exponents(data: bytes) -> bytes:

@@ -272,6 +272,12 @@ def test_a_django_model_as_a_type_is_a_problem_with_its_remedy(hint: Any) -> Non
     assert problem(job).endswith("Take its primary key and load it in the job.")
 
 
+def test_a_refused_class_is_named_as_its_author_wrote_it() -> None:
+    def job(user: User) -> None: ...
+
+    assert "has parameter 'user' of type User, a Django model" in problem(job)
+
+
 def test_a_type_without_a_json_form_is_a_problem_that_names_the_parameter() -> None:
     def job(callback: Callable[[], None]) -> None: ...
 
