@@ -92,6 +92,16 @@ def test_an_idle_worker_stops_within_seconds(start_workers: StartWorkers):
     assert not workers.alive()
 
 
+def test_a_stop_leaves_no_socket_and_no_file_open(start_workers: StartWorkers):
+    workers = start_workers("--processes", "1", PYTHONWARNINGS="always::ResourceWarning")
+    workers.wait_until_ready()
+
+    workers.signal(signal.SIGTERM)
+
+    assert workers.exit_status(seconds=10) == 0, workers.said()
+    assert "ResourceWarning" not in workers.said(), workers.said()
+
+
 def _with_two_guests(start_workers: StartWorkers) -> Workers:
     """A worker with two slots, both taken by bodies that wait at the gate."""
     workers = start_workers("--processes", "1", "--threads", "2")

@@ -118,6 +118,7 @@ def test_what_an_error_says_of_itself_goes_before_the_table() -> None:
         ("X_LEDGER_UNBALANCED", "terminal"),
         ("X_LEDGER_ENTRY_INVALID", "terminal"),
         ("X_LEDGER_POSTING_CONFLICT", "terminal"),
+        ("X_EVENT_REFUSED", "terminal"),
         ("X_STEP_OUTPUT_UNSERIALIZABLE", "terminal"),
         ("X_JOB_RESULT_UNSERIALIZABLE", "retryable"),
         ("X_DB_LOCK_TIMEOUT", "retryable"),
