@@ -36,15 +36,32 @@ FILL = """
 """
 
 
+# Of the finished jobs: a table of a few rows is read whole, and rightly.
+FILL_STEPS = """
+    insert into x_job_steps (job_id, name, seq, status, output)
+    select j.id, 'step ' || n, n, 'done', '1'
+      from (select id from x_jobs where state = 'done' order by id limit 5000) j,
+           generate_series(1, 4) n
+"""
+FILL_ATTEMPTS = """
+    insert into x_job_attempts (job_id, claim, attempt, outcome)
+    select j.id, n, n, 'ready'
+      from (select id from x_jobs where state = 'done' order by id limit 5000) j,
+           generate_series(1, 4) n
+"""
+
+
 @pytest.fixture
 def full_table(transactional_db: None) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(FILL.format(finished=FINISHED).replace("%%", "%"))
         cursor.execute("update x_jobs set run_at = now() - interval '1 hour' where is_armed")
-        cursor.execute("vacuum analyze x_jobs")
+        cursor.execute(FILL_STEPS)
+        cursor.execute(FILL_ATTEMPTS)
+        cursor.execute("vacuum analyze x_jobs, x_job_steps, x_job_attempts")
     yield
     with connection.cursor() as cursor:
-        cursor.execute("truncate x_jobs")
+        cursor.execute("truncate x_jobs, x_job_steps, x_job_attempts")
 
 
 class Explaining(DjangoExecutor):
