@@ -72,7 +72,11 @@ def _queues(key: str, value: object) -> dict[str, dict[str, Any]]:
             raise SettingInvalid(key, f"must give queue '{name}' a dict of options.")
         unknown = sorted(str(option) for option in options if option != "slots")
         if unknown:
-            raise SettingInvalid(key, f"gives queue '{name}' the unknown option '{unknown[0]}'.")
+            raise SettingInvalid(
+                key,
+                f"gives queue '{name}' the unknown option '{unknown[0]}'.",
+                "The only option is 'slots'.",
+            )
         slots = options.get("slots", 1)
         if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
             raise SettingInvalid(
