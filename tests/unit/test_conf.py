@@ -90,7 +90,11 @@ def test_settings_follow_a_change_in_a_test() -> None:
         ("QUEUES", {"": {}}, "has a queue name that is blank or not text."),
         ("QUEUES", {7: {}}, "has a queue name that is blank or not text."),
         ("QUEUES", {"mail": 3}, "must give queue 'mail' a dict of options."),
-        ("QUEUES", {"mail": {"slot": 3}}, "gives queue 'mail' the unknown option 'slot'."),
+        (
+            "QUEUES",
+            {"mail": {"slot": 3}},
+            "gives queue 'mail' the unknown option 'slot'. The only option is 'slots'.",
+        ),
         (
             "QUEUES",
             {"mail": {"slots": 0}},
