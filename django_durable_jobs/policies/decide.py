@@ -66,11 +66,6 @@ class Decision:
     give_back: bool = False
     stop_reason: str | None = None
 
-    @property
-    def is_final(self) -> bool:
-        """True when the job is finished by it."""
-        return self.state in (DONE, DEAD, FAILED)
-
 
 def decide(
     outcome: Outcome, *, retry: Retry, attempt: int, max_attempts: int, random: Random
