@@ -15,6 +15,12 @@ class DurableJobsConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  importing it registers the checks
-        from .conf import settings
+        from .conf import SETTINGS, settings
+        from .exceptions import SettingInvalid
 
-        autodiscover_modules(settings.JOBS_MODULE)
+        try:
+            module = settings.JOBS_MODULE
+        except SettingInvalid:
+            # The checks name what is wrong, and they run only once apps are ready.
+            module = SETTINGS["JOBS_MODULE"].default
+        autodiscover_modules(module)

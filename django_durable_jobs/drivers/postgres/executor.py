@@ -14,10 +14,11 @@ from weakref import WeakSet
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.connection import ConnectionDoesNotExist
 from psycopg.pq import TransactionStatus
 from psycopg.types.datetime import TimestamptzLoader
 
-from django_durable_jobs.exceptions import StoreUnavailable
+from django_durable_jobs.exceptions import SettingInvalid, StoreUnavailable
 
 from .statements import load
 
@@ -72,6 +73,7 @@ class DjangoExecutor:
     """Runs on Django's connection of the calling thread, inside whatever transaction is open."""
 
     def __init__(self, alias: str) -> None:
+        require_postgresql(alias)
         self.alias = alias
 
     @property
@@ -129,6 +131,7 @@ class PooledExecutor:
     """
 
     def __init__(self, alias: str) -> None:
+        require_postgresql(alias)
         self.alias = alias
         self._free: list[psycopg.Connection[Row]] = []
         self._lock = threading.Lock()
@@ -273,6 +276,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_parent)
 
 
+def require_postgresql(alias: str) -> None:
+    """Refuse an alias on which no statement of ours could run.
+
+    Raises:
+        SettingInvalid: It is not in ``DATABASES``, or not PostgreSQL.
+    """
+    try:
+        vendor = connections[alias].vendor
+    except ConnectionDoesNotExist as error:
+        raise SettingInvalid(
+            "DATABASE",
+            f"names '{alias}', which is not in DATABASES.",
+            "Add it there, or name another alias.",
+        ) from error
+    if vendor != "postgresql":
+        raise SettingInvalid(
+            "DATABASE",
+            f"names '{alias}', which is {vendor}; durable jobs need PostgreSQL.",
+            "Name a PostgreSQL alias of DATABASES.",
+        )
+
+
 def connect(alias: str) -> psycopg.Connection[Row]:
     """Open an autocommit connection with the settings of *alias*, apart from Django's own.
 
@@ -326,7 +351,7 @@ def _fault(alias: str, error: BaseException | None) -> StoreUnavailable | None:
     if state == _UNDEFINED_TABLE:
         return StoreUnavailable(
             f"The jobs database '{alias}' lacks the tables of durable jobs.",
-            "Run 'manage.py migrate' there.",
+            "Add 'django_durable_jobs' to INSTALLED_APPS and run 'manage.py migrate' there.",
         )
     return None
 

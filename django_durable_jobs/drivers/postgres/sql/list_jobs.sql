@@ -5,7 +5,7 @@
 --
 -- Locks: none.
 -- Index: primary key; x_jobs_unhappy_idx or x_jobs_running_idx where the state has one.
--- Bound: :limit rows.
+-- Bound: :limit rows answered; a filter that no index serves reads on until it has found them.
 select j.id, j.name, j.queue, j.state, j.priority, j.tenant_id, j.idempotency_key, j.concurrency_key,
        j.input::text, j.result::text, j.progress::text, j.attempt, j.max_attempts, j.claims,
        j.worker_id, j.lease_expires_at, j.run_at, j.last_error, j.error_code, j.stop_reason,
