@@ -31,12 +31,16 @@
     │   ├── StepDuplicate             X_STEP_DUPLICATE
     │   ├── StepOutputUnserializable  X_STEP_OUTPUT_UNSERIALIZABLE
     │   ├── StepRefused               X_STEP_REFUSED
+    │   ├── ChildFailed               X_STEP_CHILD_FAILED
+    │   ├── EventInvalid              X_JOB_EVENT_INVALID
+    │   ├── VersionChanged            X_JOB_VERSION_CHANGED
     │   ├── SuspensionSwallowed       X_JOB_SUSPENSION_SWALLOWED
     │   └── OnSettledFailed           X_JOB_ON_SETTLED_FAILED
     ├── OperationRefused
     │   ├── JobNotFound               X_JOB_NOT_FOUND
     │   ├── JobNotCancellable         X_JOB_NOT_CANCELLABLE
     │   ├── JobNotRequeueable         X_JOB_NOT_REQUEUEABLE
+    │   ├── StepNotFound              X_STEP_NOT_FOUND
     │   ├── JobNotPromotable          X_JOB_NOT_PROMOTABLE
     │   ├── JobNotRemovable           X_JOB_NOT_REMOVABLE
     │   ├── PageInvalid               X_JOB_PAGE_INVALID
@@ -390,6 +394,81 @@ class StepRefused(RunFault):
         super().__init__(f"Step '{step}' {reason}", fix)
 
 
+class ChildFailed(RunFault):
+    """A child job that a step waited for was given up, cancelled or removed.
+
+    Attributes:
+        job, job_id: The child.
+        index: Its place among the inputs of ``map``, from 0; None for ``call``.
+        state: ``failed``, ``dead``, ``cancelled`` or ``removed``.
+        child_code: Code of its last error, "" when that has none.
+        error_class: Qualified class of its last error, as text.
+        message: Message of its last error, or why it was stopped.
+    """
+
+    code = "X_STEP_CHILD_FAILED"
+
+    def __init__(
+        self,
+        step: str,
+        job: str,
+        job_id: object,
+        state: str,
+        *,
+        index: int | None = None,
+        child_code: str = "",
+        error_class: str = "",
+        message: str = "",
+    ) -> None:
+        self.step = step
+        self.job = job
+        self.job_id = str(job_id)
+        self.state = state
+        self.index = index
+        self.child_code = child_code
+        self.error_class = error_class
+        self.message = message
+        place = "" if index is None else f" number {index}"
+        reason = ": ".join(part for part in (error_class, message) if part)
+        super().__init__(
+            f"Step '{step}': its child{place} '{job}' ({job_id}) is {state}"
+            + (f": {reason}" if reason else "."),
+            "Mend the cause, then requeue this job from that step.",
+        )
+
+
+class EventInvalid(RunFault):
+    """A stored event that does not fit the schema of the wait that found it."""
+
+    code = "X_JOB_EVENT_INVALID"
+
+    def __init__(self, step: str, event: str, event_id: object, problem: str) -> None:
+        self.step = step
+        self.event = event
+        self.event_id = str(event_id)
+        self.problem = problem
+        super().__init__(
+            f"Event '{event}' ({event_id}) does not fit the schema of step '{step}': {problem}.",
+            "Publish one that fits and requeue the job: the wait goes on behind this event.",
+        )
+
+
+class VersionChanged(RunFault):
+    """A run with stored steps met code of another declared version, and may not go on in it."""
+
+    code = "X_JOB_VERSION_CHANGED"
+
+    def __init__(self, job: str, stored: str, declared: str) -> None:
+        self.job = job
+        self.stored = stored
+        self.declared = declared
+        super().__init__(
+            f"Job '{job}' was begun by version '{stored}' of its code, and this is version "
+            f"'{declared}'.",
+            "Requeue it where the old version runs, or requeue it from a step that both share.",
+        )
+
+
 class SuspensionSwallowed(RunFault):
     """A body went on after a step had suspended it."""
 
@@ -458,6 +537,20 @@ class JobNotRequeueable(_WrongState):
     code = "X_JOB_NOT_REQUEUEABLE"
     verb = "requeued"
     allowed = "a done, failed, dead or cancelled job"
+
+
+class StepNotFound(OperationRefused):
+    """A requeue from a step that the job has not stored."""
+
+    code = "X_STEP_NOT_FOUND"
+
+    def __init__(self, job_id: object, step: str, stored: Sequence[str]) -> None:
+        self.job_id = str(job_id)
+        self.step = step
+        names = ", ".join(f"'{name}'" for name in stored) or "none"
+        super().__init__(
+            f"Job {job_id} has no stored step '{step}'.", f"Its stored steps: {names}."
+        )
 
 
 class JobNotPromotable(_WrongState):

@@ -6,12 +6,14 @@ from .job import Job
 from .outbox import OutboxEntry
 from .pause import JobPause
 from .step import JobStep
+from .wait import JobWait
 from .worker import JobWorker
 
 TABLES = (
     "x_jobs",
     "x_job_steps",
     "x_job_attempts",
+    "x_job_waits",
     "x_job_events",
     "x_job_pauses",
     "x_job_workers",
@@ -26,6 +28,7 @@ __all__ = [
     "JobEvent",
     "JobPause",
     "JobStep",
+    "JobWait",
     "JobWorker",
     "OutboxEntry",
 ]

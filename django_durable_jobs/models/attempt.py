@@ -30,6 +30,7 @@ class JobAttempt(models.Model):
     traceback = models.TextField(_("traceback"), db_default="", blank=True)
     error_fingerprint = models.TextField(_("error fingerprint"), db_default="", blank=True)
     worker_id = models.TextField(_("worker"), db_default="", blank=True)
+    steps = models.JSONField(_("steps taken back"), null=True, blank=True)
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished"), db_default=Now())
 

@@ -20,12 +20,14 @@ class JobEvent(models.Model):
     Attributes:
         xact: The publishing transaction. A wait compares it with the snapshot it began
             under, since a stamp says when a row was written and not when it could be seen.
+        job_id: The one job that may take it; None for any that waits for it.
     """
 
     id = models.UUIDField(_("id"), primary_key=True)
     name = models.TextField(_("name"))
     payload = models.JSONField(_("payload"))
     correlation_key = models.TextField(_("correlation key"), null=True, blank=True)
+    job_id = models.UUIDField(_("addressed to"), null=True, blank=True)
     published_at = models.DateTimeField(_("published"), db_default=Now())
     expires_at = models.DateTimeField(_("expires"), db_default=Now())
     xact = Xid8Field(_("transaction"), null=True, editable=False)

@@ -65,12 +65,18 @@ class Job(models.Model):
     subject_type = models.TextField(_("subject type"), db_default="", blank=True)
     subject_id = models.TextField(_("subject id"), db_default="", blank=True)
     parent_id = models.UUIDField(_("parent"), null=True, blank=True)
+    parent_step = models.TextField(_("step of the parent"), db_default="", blank=True)
+    family_id = models.UUIDField(_("family"), null=True, blank=True)
     root_id = models.UUIDField(_("root"), null=True, blank=True)
     forked_from_id = models.UUIDField(_("forked from"), null=True, blank=True)
     forked_from_step = models.TextField(_("forked from step"), db_default="", blank=True)
     rerun_of_id = models.UUIDField(_("rerun of"), null=True, blank=True)
     bulk_id = models.UUIDField(_("bulk operation"), null=True, blank=True)
     code_version = models.TextField(_("code version"), db_default="", blank=True)
+    awaited_version = models.TextField(_("waits for version"), db_default="", blank=True)
+    replay_warning = models.TextField(_("replay warning"), db_default="", blank=True)
+    generation = models.IntegerField(_("generation"), db_default=0)
+    mark = models.TextField(_("snapshot"), null=True, blank=True)
 
     created_at = models.DateTimeField(_("enqueued"), db_default=Now())
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
@@ -137,6 +143,19 @@ class Job(models.Model):
             ),
             models.Index(
                 "parent_id", name="x_jobs_parent_idx", condition=Q(parent_id__isnull=False)
+            ),
+            # Whether a fan-out has a child left, and which starts next, without the finished ones.
+            models.Index(
+                "family_id",
+                "id",
+                name="x_jobs_live_children_idx",
+                condition=Q(family_id__isnull=False, state__in=list(states.LIVE_STATES)),
+            ),
+            models.Index(
+                "name",
+                "awaited_version",
+                name="x_jobs_version_idx",
+                condition=~Q(awaited_version=""),
             ),
             models.Index(
                 "subject_type",

@@ -21,7 +21,9 @@ class JobStep(models.Model):
         DONE = "done", _("done")
         SLEEPING = "sleeping", _("sleeping")
         WAITING = "waiting", _("waiting")
+        CALLING = "calling", _("calling")
         TIMED_OUT = "timed_out", _("timed out")
+        FAILED = "failed", _("failed")
 
     pk = models.CompositePrimaryKey("job", "name")
     job = models.ForeignKey(
@@ -42,6 +44,14 @@ class JobStep(models.Model):
     correlation_key = models.TextField(_("correlation key"), null=True, blank=True)
     wake_at = models.DateTimeField(_("wakes"), null=True, blank=True)
     mark = models.TextField(_("snapshot"), null=True, blank=True)
+    alternatives = models.JSONField(_("other events"), null=True, blank=True)
+    cursor_at = models.DateTimeField(_("refused up to"), null=True, blank=True)
+    cursor_id = models.UUIDField(_("last refused event"), null=True, blank=True)
+    cursor_mark = models.TextField(_("snapshot of the refusal"), null=True, blank=True)
+    refused = models.JSONField(_("refused events"), null=True, blank=True)
+    family_id = models.UUIDField(_("family"), null=True, blank=True)
+    children = models.IntegerField(_("children"), null=True, blank=True)
+    children_at_once = models.IntegerField(_("children at once"), null=True, blank=True)
     started_at = models.DateTimeField(_("started"), db_default=Now())
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
@@ -57,6 +67,11 @@ class JobStep(models.Model):
                 "job_id",
                 name="x_job_steps_waiting_idx",
                 condition=Q(status="waiting"),
+            ),
+            models.Index(
+                "job_id",
+                name="x_job_steps_calling_idx",
+                condition=Q(status="calling"),
             ),
         ]
 

@@ -36,6 +36,8 @@ CLASSES: Final[dict[str, Class]] = {
     "X_PAYLOAD_TOO_LARGE": "terminal",
     "X_PAYLOAD_TYPE_UNSUPPORTED": "terminal",
     "X_SETTING_INVALID": "terminal",
+    "X_JOB_VERSION_CHANGED": "terminal",
+    "X_STEP_CHILD_FAILED": "terminal",
     "X_STEP_DUPLICATE": "terminal",
     "X_STEP_OUTPUT_UNSERIALIZABLE": "terminal",
     "X_STEP_REFUSED": "terminal",

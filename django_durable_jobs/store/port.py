@@ -16,6 +16,7 @@ from uuid import UUID
 
 from .rows import (
     AttemptRow,
+    ChildRow,
     ClaimedJob,
     ClaimIdentity,
     ConflictPolicy,
@@ -205,7 +206,10 @@ class JobStore(Protocol):
     def settle(self, settlements: Sequence[Settlement], *, wait: bool = True) -> list[bool | None]:
         """End attempts, one fenced transition each; whether each landed, in order.
 
-        One that did not land changed nothing: the claim no longer holds the job.
+        One that did not land changed nothing: the claim no longer holds the job. A job
+        that ends makes its parent due when it was the last child, and a held sibling when
+        there is one, in the same statement; whoever parked at that moment is looked for
+        once more after the commit.
 
         Args:
             wait: False answers None for a job that another transaction has locked, which
@@ -244,16 +248,38 @@ class JobStore(Protocol):
         ...
 
     def publish(
-        self, event_id: UUID, name: str, payload: str, *, key: str | None, ttl: timedelta
+        self,
+        event_id: UUID,
+        name: str,
+        payload: str,
+        *,
+        key: str | None,
+        ttl: timedelta,
+        job_id: UUID | None = None,
     ) -> None:
         """Store an event in the caller's transaction and wake the jobs that wait for it.
 
         They are woken in the same transaction and once more after it committed.
+
+        Args:
+            job_id: Only this job may take it. Without a key, any of its waits for the name.
         """
         ...
 
     def find_event(self, wait: StepRow) -> EventRow | None:
-        """The oldest live event that *wait* may take: one committed after the wait began."""
+        """The oldest live event that *wait* may take.
+
+        One committed after the wait began, of any of its filters, that its cursor does not
+        refuse. Oldest by the pair of publishing time and id.
+        """
+        ...
+
+    def children(self, family_id: UUID, count: int) -> list[ChildRow]:
+        """The children of one step in their order; those that were removed are missing."""
+        ...
+
+    def wake_parents(self, job_ids: Collection[UUID]) -> int:
+        """Make those parked *job_ids* due of which a step has no live child left."""
         ...
 
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
@@ -261,9 +287,10 @@ class JobStore(Protocol):
         ...
 
     def wake_missed(self, *, limit: int) -> int:
-        """Make up to *limit* parked jobs due that wait for an event which is there already.
+        """Make up to *limit* parked jobs due whose event is there or whose children ended.
 
-        The last resort for a wake that was lost with its process; how many it was.
+        The last resort for a wake that was lost with its process; how many it was. Held
+        children that nobody is left to make due are made due as well.
         """
         ...
 
@@ -285,13 +312,20 @@ class JobStore(Protocol):
         """The tries that did not end ``done``, newest first."""
         ...
 
-    def requeue(self, job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
+    def requeue(
+        self, job_id: UUID, *, max_attempts: int | None = None, from_step: str | None = None
+    ) -> JobRow:
         """Move a finished job to ``ready``, due now, with attempt 0 and its steps kept.
+
+        Args:
+            from_step: Take back this step and those reached after it, in the same statement;
+                copies stay in the history of attempts.
 
         Raises:
             JobNotFound: No job has this id.
             JobNotRequeueable: The job is live.
             JobDuplicate: A live job holds its key.
+            StepNotFound: It has not stored *from_step*.
         """
         ...
 

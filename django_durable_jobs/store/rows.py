@@ -27,6 +27,10 @@ class NewJob:
             of the lane.
         concurrency_key: Second part of the lane, "" for none.
         origin: What caused it, such as ``request``, ``schedule``, ``job`` or ``operator``.
+        parent_step: The step of the parent that waits for it; "" when none does.
+        family_id: The first child of that step, itself for the first: the children whose
+            end the step waits for.
+        is_held: Not due until a sibling ends, which makes one held sibling due.
     """
 
     id: UUID
@@ -46,6 +50,9 @@ class NewJob:
     origin: str = ""
     origin_id: str = ""
     parent_id: UUID | None = None
+    parent_step: str = ""
+    family_id: UUID | None = None
+    is_held: bool = False
     code_version: str = ""
 
 
@@ -95,6 +102,8 @@ class ClaimedJob:
         attempt: Number of this try, counted at the claim; 1 on the first.
         claimed_at: The database's time of the claim.
         unknown_since: When a worker first did not know its name.
+        code_version: Declared by the code that ran it last, or else enqueued it.
+        generation: How often it was requeued from one of its steps.
     """
 
     identity: ClaimIdentity
@@ -109,6 +118,8 @@ class ClaimedJob:
     created_at: datetime
     claimed_at: datetime
     unknown_since: datetime | None
+    code_version: str = ""
+    generation: int = 0
 
     @property
     def may_have_steps(self) -> bool:
@@ -177,6 +188,11 @@ class Settlement:
         stop_reason: Why nothing more will happen, for the final states.
         unknown_name: The worker did not know the name; the row remembers since when.
         waits: The suspended run has an open wait for an event.
+        calls: The suspended run waits for children.
+        code_version: Declared by the code that ran the attempt; None leaves what is stored.
+        awaited_version: For ``ready``: the run goes on only under this version of its code.
+        replay_warning: How the run differs from the steps it had stored; None leaves what
+            is stored.
     """
 
     identity: ClaimIdentity
@@ -189,9 +205,39 @@ class Settlement:
     stop_reason: str = ""
     unknown_name: bool = False
     waits: bool = False
+    calls: bool = False
+    code_version: str | None = None
+    awaited_version: str = ""
+    replay_warning: str | None = None
 
 
-StepStatus = Literal["done", "sleeping", "waiting", "timed_out"]
+StepStatus = Literal["done", "sleeping", "waiting", "calling", "timed_out", "failed"]
+"""``sleeping``, ``waiting`` and ``calling`` are open; the others are final."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """An event that a wait takes: of this name, and of this key unless it is None."""
+
+    event: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a wait has refused what it found. Compared, never looked up.
+
+    Attributes:
+        at, id: The pair of the last refused event; what is not after it is refused.
+        mark: The snapshot of the search that found it: an event behind the pair that was
+            not visible there is still owed, unless it is one of *refused*.
+        refused: Ids of events refused behind the pair.
+    """
+
+    at: datetime
+    id: UUID
+    mark: str | None
+    refused: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +246,13 @@ class NewStep:
 
     Attributes:
         seq: Place of the step in this execution, from 1.
-        output: JSON text, for ``done``.
+        output: JSON text, for ``done`` and ``failed``.
+        alternatives: Further events that end the wait.
+        since_run: The wait takes also what was committed after the job's enqueue.
+        cursor: What the open wait has refused; None leaves what is stored.
+        family_id: For ``calling``: its first child.
+        children: For ``calling``: how many.
+        children_at_once: For ``calling``: how many run side by side; None for all.
         wait: For ``sleeping`` until the wake, for ``waiting`` until the timeout; the store
             stamps the instant. None waits for ever.
         until: The same as an instant; wins over *wait*.
@@ -216,6 +268,12 @@ class NewStep:
     wait: timedelta | None = None
     until: datetime | None = None
     took: timedelta = timedelta(0)
+    alternatives: tuple[EventFilter, ...] = ()
+    since_run: bool = False
+    cursor: Cursor | None = None
+    family_id: UUID | None = None
+    children: int | None = None
+    children_at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,22 +297,67 @@ class StepRow:
     finished_at: datetime | None
     mark: str | None
     attempt: int = 0
+    alternatives: tuple[EventFilter, ...] = ()
+    cursor: Cursor | None = None
+    family_id: UUID | None = None
+    children: int | None = None
+    children_at_once: int | None = None
+    job_id: UUID | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run still waits in it."""
+        return self.finished_at is None
+
+    @property
+    def filters(self) -> tuple[EventFilter, ...]:
+        """Every event that ends the wait."""
+        return (EventFilter(self.event, self.correlation_key), *self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A published event."""
+    """A published event.
+
+    Attributes:
+        mark: The snapshot of the search that found it; None outside a search.
+    """
 
     id: UUID
     name: str
     correlation_key: str | None
     payload: str
     published_at: datetime
+    job_id: UUID | None = None
+    mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRow:
+    """What became of a child, as far as its parent needs it.
+
+    Attributes:
+        state: Final, or one of the live states.
+        result: JSON text of a ``done`` child.
+        message: Why it was given up; its reason when it was cancelled.
+    """
+
+    id: UUID
+    name: str
+    state: str
+    result: str | None
+    code: str
+    error_class: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One try that did not end ``done``."""
+    """One try that did not end ``done``, or whose steps were taken back later.
+
+    Attributes:
+        steps: JSON text: the steps that a requeue from a step took back, in order.
+    """
 
     claim: int
     attempt: int
@@ -266,6 +369,7 @@ class AttemptRow:
     worker_id: str
     started_at: datetime | None
     finished_at: datetime
+    steps: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +402,12 @@ class JobRow:
     started_at: datetime | None
     finished_at: datetime | None
     is_armed: bool
+    parent_id: UUID | None = None
+    parent_step: str = ""
+    code_version: str = ""
+    awaited_version: str = ""
+    replay_warning: str = ""
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

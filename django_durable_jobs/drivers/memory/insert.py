@@ -112,6 +112,7 @@ def _new_record(job: NewJob, now: datetime) -> JobRecord:
         is_armed=is_due,
         created_at=now,
         max_attempts=job.max_attempts,
+        code_version=job.code_version,
     )
 
 

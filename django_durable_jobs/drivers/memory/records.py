@@ -44,6 +44,10 @@ class JobRecord:
     stop_reason: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    code_version: str = ""
+    awaited_version: str = ""
+    replay_warning: str = ""
+    generation: int = 0
 
     @property
     def id(self) -> UUID:
@@ -100,6 +104,8 @@ class JobRecord:
             created_at=self.created_at,
             claimed_at=now,
             unknown_since=self.unknown_since,
+            code_version=self.code_version,
+            generation=self.generation,
         )
 
     def become_due(self, run_at: datetime, now: datetime) -> None:
@@ -147,6 +153,12 @@ class JobRecord:
             started_at=self.started_at,
             finished_at=self.finished_at,
             is_armed=self.is_armed,
+            parent_id=self.new.parent_id,
+            parent_step=self.new.parent_step,
+            code_version=self.code_version,
+            awaited_version=self.awaited_version,
+            replay_warning=self.replay_warning,
+            generation=self.generation,
         )
 
 

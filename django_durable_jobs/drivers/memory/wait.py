@@ -28,7 +28,7 @@ class Waiting(Tables):
             earlier = self._blocks.pending_steps(record.id).get(step.name)
             if earlier is None:
                 earlier = self._steps.get(record.id, {}).get(step.name)
-            row = self._checkpoint(step, earlier, record.attempt, clock.now())
+            row = self._checkpoint(step, earlier, record, clock.now())
             if self._blocks.stack:
                 block = self._blocks.stack[-1]
                 block.fences.append(identity)
@@ -38,7 +38,14 @@ class Waiting(Tables):
             return row
 
     def publish(
-        self, event_id: UUID, name: str, payload: str, *, key: str | None, ttl: timedelta
+        self,
+        event_id: UUID,
+        name: str,
+        payload: str,
+        *,
+        key: str | None,
+        ttl: timedelta,
+        job_id: UUID | None = None,
     ) -> None:
         with self._lock:
             now = clock.now()
@@ -77,10 +84,10 @@ class Waiting(Tables):
         return clock.now()
 
     def _checkpoint(
-        self, step: NewStep, earlier: StepRow | None, attempt: int, now: datetime
+        self, step: NewStep, earlier: StepRow | None, record: JobRecord, now: datetime
     ) -> StepRow:
         """The row as it will stand; what was first written about it stays."""
-        is_finished = step.status in ("done", "timed_out")
+        is_finished = step.status in ("done", "timed_out", "failed")
         if earlier is not None:
             if earlier.finished_at is not None or not is_finished:
                 return earlier
@@ -101,7 +108,8 @@ class Waiting(Tables):
             started_at=now - step.took if earlier is None else earlier.started_at,
             finished_at=now if is_finished else None,
             mark=mark,
-            attempt=attempt,
+            attempt=record.attempt,
+            job_id=record.id,
         )
 
     def _wake_if_answered(self, record: JobRecord, now: datetime) -> bool:

@@ -113,13 +113,13 @@ class Claims(Session):
             return 0
         missing = wanted - len(rows)
         # In the order of the walk, which is the database's order of text and not Python's.
-        walked = sorted((row for row in rows if row[16]), key=lambda row: int(row[17]))
+        walked = sorted((row for row in rows if row[18]), key=lambda row: int(row[19]))
         began_inside = self._cursors.pop(queue, None) is not None
         if missing and not is_cut and (began_inside or walked):
             # Lanes in front of the cursor, or more in the lanes that shared a turn.
             return missing
         if walked:
-            rank, tenant_id, key = walked[-1][13:16]
+            rank, tenant_id, key = walked[-1][15:18]
             self._cursors[queue] = (rank, tenant_id, key)
         return 0
 
@@ -152,8 +152,8 @@ class Claims(Session):
             },
         )
         return Rescued(
-            claimed=tuple(claimed_job(row, worker_id) for row in rows if row[13] == RUNNING),
-            buried=tuple(buried_job(row) for row in rows if row[13] != RUNNING),
+            claimed=tuple(claimed_job(row, worker_id) for row in rows if row[15] == RUNNING),
+            buried=tuple(buried_job(row) for row in rows if row[15] != RUNNING),
         )
 
     def renew(

@@ -39,6 +39,9 @@ _COLUMNS: Final[dict[str, Callable[[NewJob], Any]]] = {
     "origins": lambda job: job.origin,
     "origin_ids": lambda job: job.origin_id,
     "parent_ids": lambda job: job.parent_id,
+    "parent_steps": lambda job: job.parent_step,
+    "family_ids": lambda job: job.family_id,
+    "are_held": lambda job: job.is_held,
     "code_versions": lambda job: job.code_version,
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
+from uuid import UUID
 
 from django_durable_jobs.exceptions import StateUnknown
 from django_durable_jobs.states import STATES
@@ -12,6 +14,8 @@ from django_durable_jobs.store.rows import (
     BuriedJob,
     ClaimedJob,
     ClaimIdentity,
+    Cursor,
+    EventFilter,
     EventRow,
     JobRow,
     StepRow,
@@ -21,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 def claimed_job(row: Row, worker_id: str) -> ClaimedJob:
-    """The first 13 columns of ``claim.sql`` and ``rescue.sql``."""
+    """The first 15 columns of ``claim.sql`` and ``rescue.sql``."""
     return ClaimedJob(
         identity=ClaimIdentity(row[0], worker_id, row[1]),
         name=row[2],
@@ -35,6 +39,8 @@ def claimed_job(row: Row, worker_id: str) -> ClaimedJob:
         created_at=row[10],
         claimed_at=row[11],
         unknown_since=row[12],
+        code_version=row[13],
+        generation=row[14],
     )
 
 
@@ -44,12 +50,12 @@ def buried_job(row: Row) -> BuriedJob:
         id=row[0],
         name=row[2],
         queue=row[3],
-        state=row[13],
+        state=row[15],
         input=row[4],
         attempt=row[5],
         max_attempts=row[6],
         tenant_id=row[7],
-        error=row[14],
+        error=row[16],
     )
 
 
@@ -66,7 +72,20 @@ def job_row(row: Row) -> JobRow:
 
 def step_row(row: Row) -> StepRow:
     """A row of ``load_steps.sql`` and ``put_step.sql``."""
-    return StepRow(*row)
+    *plain, alternatives, at, event_id, mark, refused, family_id, children, at_once, job_id = row
+    cursor = None
+    if at is not None:
+        behind = frozenset(UUID(each) for each in json.loads(refused or "[]"))
+        cursor = Cursor(at, event_id, mark, behind)
+    return StepRow(
+        *plain,
+        alternatives=tuple(EventFilter(*each) for each in json.loads(alternatives or "[]")),
+        cursor=cursor,
+        family_id=family_id,
+        children=children,
+        children_at_once=at_once,
+        job_id=job_id,
+    )
 
 
 def event_row(row: Row) -> EventRow:

@@ -1,7 +1,9 @@
 """Loads the statements: one ``.sql`` file per verb, runnable in ``psql``.
 
 Parameters are written as ``:'name'`` with a cast, which psql takes after
-``\\set name value``; here they become psycopg's ``%(name)s``.
+``\\set name value``; here they become psycopg's ``%(name)s``. A text that several
+statements share is a file of ``sql/fragments``, which psql reads with
+``\\set name `cat fragments/name.sql` `` and puts in where the statement says ``:name``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from importlib.resources import files
 from typing import Final
 
 _PARAMETER: Final = re.compile(r":'(\w+)'")
-_COMMENT: Final = re.compile(r"^--.*\n", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
+_FRAGMENT: Final = re.compile(r"^\\set (\w+) `cat fragments/(\w+)\.sql`\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class Statement:
 
     Attributes:
         source: The file's text.
-        query: What is sent: the text without its comments, with psycopg's parameters.
+        query: What is sent: the text without its comments, with its fragments in place and
+            with psycopg's parameters.
     """
 
     name: str
@@ -31,8 +35,13 @@ class Statement:
 
 
 def parse(name: str, source: str) -> Statement:
-    """Make a statement of a file's text."""
-    text = _COMMENT.sub("", source).strip().removesuffix(";").replace("%", "%%")
+    """Make a statement of a file's text.
+
+    Raises:
+        FileNotFoundError: It names a fragment that does not exist.
+    """
+    text = _with_fragments(source)
+    text = _COMMENT.sub("", text).strip().removesuffix(";").replace("%", "%%")
     query = _PARAMETER.sub(r"%(\1)s", text)
     return Statement(name, source, f"/* {name} */ {query}")
 
@@ -40,8 +49,7 @@ def parse(name: str, source: str) -> Statement:
 @cache
 def load(name: str) -> Statement:
     """Read ``sql/{name}.sql``, once."""
-    source = files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    return parse(name, source)
+    return parse(name, _read(f"{name}.sql"))
 
 
 def names() -> list[str]:
@@ -51,3 +59,15 @@ def names() -> list[str]:
         for path in files(__package__).joinpath("sql").iterdir()
         if path.name.endswith(".sql")
     )
+
+
+def _with_fragments(text: str) -> str:
+    for variable, fragment in _FRAGMENT.findall(text):
+        inside = _with_fragments(_read("fragments", f"{fragment}.sql")).rstrip("\n")
+        # A function, since a replacement text would read the fragment's backslashes.
+        text = re.sub(rf"(?<!:):{variable}\b", lambda _, inside=inside: inside, text)
+    return _FRAGMENT.sub("", text)
+
+
+def _read(*path: str) -> str:
+    return files(__package__).joinpath("sql", *path).read_text(encoding="utf-8")

@@ -6,10 +6,8 @@
 -- Locks: none.
 -- Index: primary key; x_jobs_unhappy_idx or x_jobs_running_idx where the state has one.
 -- Bound: :limit rows answered; a filter that no index serves reads on until it has found them.
-select j.id, j.name, j.queue, j.state, j.priority, j.tenant_id, j.idempotency_key, j.concurrency_key,
-       j.input::text, j.result::text, j.progress::text, j.attempt, j.max_attempts, j.claims,
-       j.worker_id, j.lease_expires_at, j.run_at, j.last_error, j.error_code, j.stop_reason,
-       j.enqueued_by, j.trace_parent, j.created_at, j.started_at, j.finished_at, j.is_armed
+\set job_columns `cat fragments/job_columns.sql`
+select :job_columns
   from x_jobs j
  where (:'queue'::text is null or j.queue = :'queue'::text)
    and (:'name'::text is null or j.name = :'name'::text)

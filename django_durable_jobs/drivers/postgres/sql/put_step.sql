@@ -7,6 +7,7 @@
 -- Locks: the job's row, FOR NO KEY UPDATE; the step's row.
 -- Index: primary keys.
 -- Bound: one row.
+\set step_columns `cat fragments/step_columns.sql`
 with clock as materialized (
   select statement_timestamp() + :'shift'::interval as now
 ), held as (
@@ -23,21 +24,18 @@ with clock as materialized (
          :'correlation_key'::text, coalesce(:'until'::timestamptz, clock.now + :'wait'::interval),
          case when :'status' = 'waiting' then pg_current_snapshot()::text end,
          clock.now - :'took'::interval,
-         case when :'status' in ('done', 'timed_out') then clock.now end
+         case when :'status' in ('done', 'timed_out', 'failed') then clock.now end
     from held h, clock
   on conflict (job_id, name) do update
      set status = excluded.status, output = excluded.output, claim = excluded.claim,
          attempt = excluded.attempt, finished_at = excluded.finished_at
    where s.status in ('sleeping', 'waiting')
-  returning s.name, s.seq, s.status, s.output::text as output, s.event, s.correlation_key,
-            s.wake_at, s.started_at, s.finished_at, s.mark, s.attempt
+  returning :step_columns
 )
-select p.name, p.seq, p.status, p.output, p.event, p.correlation_key, p.wake_at, p.started_at,
-       p.finished_at, p.mark, p.attempt
-  from put p
+select put.*
+  from put
 union all
-select s.name, s.seq, s.status, s.output::text, s.event, s.correlation_key, s.wake_at,
-       s.started_at, s.finished_at, s.mark, s.attempt
+select :step_columns
   from x_job_steps s
   join held h on h.id = s.job_id
  where s.name = :'name' and not exists (select from put);

@@ -38,7 +38,7 @@ with clock as materialized (
    where j.id = l.id
   returning j.id, j.claims, j.name, j.queue, j.input::text as input, j.attempt, j.max_attempts,
             j.tenant_id, j.enqueued_by, j.trace_parent, j.created_at, clock.now as claimed_at,
-            j.unknown_since, j.state, j.last_error
+            j.unknown_since, j.code_version, j.generation, j.state, j.last_error
 ), history as (
   insert into x_job_attempts (
            job_id, claim, attempt, outcome, message, worker_id, started_at, finished_at)
@@ -50,6 +50,7 @@ with clock as materialized (
   on conflict (job_id, claim) do nothing
 )
 select id, claims, name, queue, input, attempt, max_attempts, tenant_id, enqueued_by,
-       trace_parent, created_at, claimed_at, unknown_since, state, last_error
+       trace_parent, created_at, claimed_at, unknown_since, code_version, generation, state,
+       last_error
   from moved
  order by id;
