@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
@@ -30,3 +31,31 @@ def new_id() -> UUID:
     milliseconds, fraction = divmod(ticks, 4096)
     tail = int.from_bytes(os.urandom(8), "big") & ((1 << _RANDOM_BITS) - 1)
     return UUID(int=(milliseconds << 80) | (0x7 << 76) | (fraction << 64) | (0b10 << 62) | tail)
+
+
+MAX_CHILDREN: Final = 1 << 20
+"""Children that one step can have."""
+
+
+def child_id(parent_id: UUID, step: str, generation: int, index: int) -> UUID:
+    """The id of the child number *index* of a step: the same however often it is asked for.
+
+    A UUIDv7 with the parent's time. Ids of one step grow with *index* and leave no gap, so
+    its children are one range. A parent that was requeued from a step is of another
+    *generation*, whose children are others.
+
+    Raises:
+        ValueError: *index* is not from 0 to below ``MAX_CHILDREN``.
+    """
+    if not 0 <= index < MAX_CHILDREN:
+        raise ValueError(f"A step has at most {MAX_CHILDREN:,} children; this is number {index:,}.")
+    digest = sha256(f"{parent_id}\n{generation}\n{step}".encode()).digest()
+    noise = int.from_bytes(digest[:7], "big") >> 2
+    return UUID(
+        int=(parent_id.int >> 80 << 80)
+        | (0x7 << 76)
+        | (noise >> 42 << 64)
+        | (0b10 << 62)
+        | ((noise & ((1 << 42) - 1)) << 20)
+        | index
+    )
