@@ -9,6 +9,8 @@ with gone as (
   returning j.id
 ), steps as (
   delete from x_job_steps s using gone where s.job_id = gone.id
+), waits as (
+  delete from x_job_waits w using gone where w.job_id = gone.id
 ), attempts as (
   delete from x_job_attempts a using gone where a.job_id = gone.id
 )
