@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -38,8 +39,14 @@ class JobEvent(models.Model):
         verbose_name_plural = _("events")
         default_permissions = ("view",)
         indexes = [
-            models.Index("name", "published_at", name="x_job_events_lookup_idx"),
+            models.Index("name", "correlation_key", name="x_job_events_key_idx"),
             models.Index("name", "xact", name="x_job_events_xact_idx"),
+            models.Index(
+                "job_id",
+                "name",
+                name="x_job_events_address_idx",
+                condition=Q(job_id__isnull=False),
+            ),
             models.Index("expires_at", name="x_job_events_expiry_idx"),
         ]
 

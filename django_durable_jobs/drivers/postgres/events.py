@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django_durable_jobs.clock import shift
 from django_durable_jobs.store.rows import EventRow, StepRow, Wake
 
-from .rowmaps import event_row
+from .rowmaps import cursor_parameters, event_row
 from .session import Session
 
 WOKEN_AT_MOST: Final = 1_000
@@ -30,34 +30,26 @@ class Events(Session):
         ttl: timedelta,
         job_id: UUID | None = None,
     ) -> None:
+        event: dict[str, Any] = {"id": event_id, "name": name, "key": key, "to": job_id}
         woken: set[str] = set()
         with self.executor.transaction():
             # Inside, so that the look goes the way of the event when this rolls back.
-            self.on_commit(lambda: self._wake_after_commit(name, key, woken))
+            self.on_commit(lambda: self._wake_after_commit(event, woken))
             self.executor.fetch(
-                "publish",
-                {
-                    "shift": shift(),
-                    "id": event_id,
-                    "name": name,
-                    "payload": payload,
-                    "key": key,
-                    "ttl": ttl,
-                },
+                "publish", {"shift": shift(), **event, "payload": payload, "ttl": ttl}
             )
-            woken |= self._wake_event("wake_event", name, key)
+            woken |= self._wake_event("wake_event", event)
 
-    def _wake_after_commit(self, name: str, key: str | None, woken: set[str]) -> None:
-        woken = woken | self._wake_event("wake_event_again", name, key)
+    def _wake_after_commit(self, event: Mapping[str, Any], woken: set[str]) -> None:
+        woken = woken | self._wake_event("wake_event_again", event)
         self.wake([Wake(queue) for queue in sorted(woken)])
 
-    def _wake_event(self, statement: str, name: str, key: str | None) -> set[str]:
+    def _wake_event(self, statement: str, event: Mapping[str, Any]) -> set[str]:
         queues: set[str] = set()
         moved = WOKEN_AT_MOST
         while moved == WOKEN_AT_MOST:
             rows = self.executor.fetch(
-                statement,
-                {"shift": shift(), "name": name, "key": key, "limit": WOKEN_AT_MOST},
+                statement, {"shift": shift(), **event, "limit": WOKEN_AT_MOST}
             )
             moved = len(rows)
             queues.update(row[0] for row in rows)
@@ -68,10 +60,12 @@ class Events(Session):
             "find_event",
             {
                 "shift": shift(),
-                "name": wait.event,
-                "key": wait.correlation_key,
+                "job_id": wait.job_id,
+                "names": [each.event for each in wait.filters],
+                "keys": [each.key for each in wait.filters],
                 "mark": wait.mark,
                 "since": wait.started_at,
+                **cursor_parameters(wait.cursor),
             },
         )
         return event_row(rows[0]) if rows else None

@@ -107,6 +107,23 @@ def identity_parameters(identity: ClaimIdentity) -> dict[str, Any]:
     }
 
 
+def cursor_parameters(cursor: Cursor | None) -> dict[str, Any]:
+    """The parameters of how far a wait has refused; empty without a cursor."""
+    if cursor is None:
+        return dict.fromkeys(("cursor_at", "cursor_id", "cursor_mark", "refused"))
+    return {
+        "cursor_at": cursor.at,
+        "cursor_id": cursor.id,
+        "cursor_mark": cursor.mark,
+        "refused": json.dumps(sorted(map(str, cursor.refused))) if cursor.refused else None,
+    }
+
+
+def filters_text(filters: Collection[EventFilter]) -> str | None:
+    """Filters as the JSON that ``step_row`` reads; None for none."""
+    return json.dumps([[each.event, each.key] for each in filters]) if filters else None
+
+
 def identities(claims: Collection[ClaimIdentity]) -> dict[str, Any]:
     """The parameters of a fence on many rows."""
     return {

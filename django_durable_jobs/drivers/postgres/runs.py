@@ -17,7 +17,13 @@ from django_durable_jobs.store.rows import (
 )
 
 from .events import Events
-from .rowmaps import identities, identity_parameters, step_row
+from .rowmaps import (
+    cursor_parameters,
+    filters_text,
+    identities,
+    identity_parameters,
+    step_row,
+)
 
 
 class Runs(Events):
@@ -100,6 +106,12 @@ class Runs(Events):
                 "wait": step.wait,
                 "until": step.until,
                 "took": step.took,
+                "since_run": step.since_run,
+                "alternatives": filters_text(step.alternatives),
+                **cursor_parameters(step.cursor),
+                "family_id": step.family_id,
+                "children": step.children,
+                "children_at_once": step.children_at_once,
             },
         )
         if not rows:

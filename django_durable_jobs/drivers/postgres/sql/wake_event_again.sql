@@ -5,16 +5,15 @@
 -- yet roll back. Never run it inside a transaction that holds locks.
 --
 -- Locks: the woken rows in id order.
--- Index: x_job_steps_waiting_idx, then primary key. Nobody waiting reads no step.
+-- Index: x_job_steps_waiting_idx and x_job_waits_event_idx, then primary keys. Nobody waiting
+-- reads no step.
 -- Bound: :limit rows; repeat while it answers that many.
+\set event_waiters `cat fragments/event_waiters.sql`
+\set event_ends_wait `cat fragments/event_ends_wait.sql`
 with held as (
   select j.id
     from x_jobs j
-   where j.id in (
-           select s.job_id
-             from x_job_steps s
-            where s.status = 'waiting' and s.event = :'name'
-              and (s.correlation_key is null or s.correlation_key = :'key'::text))
+   where j.id = any (array(:event_waiters))
      and j.state = 'suspended' and not j.is_armed
    order by j.id
    limit :'limit'::int

@@ -4,8 +4,11 @@
 -- park was seen by neither.
 --
 -- Locks: the woken rows in id order.
--- Index: primary keys of x_job_steps and x_jobs; x_job_events_lookup_idx.
+-- Index: primary keys of x_job_steps and x_jobs; the events as in find_event.
 -- Bound: the array given.
+\set wait_filters `cat fragments/wait_filters.sql`
+\set fitting_events `cat fragments/fitting_events.sql`
+\set event_ends_wait `cat fragments/event_ends_wait.sql`
 with held as (
   select j.id
     from x_jobs j
@@ -13,19 +16,9 @@ with held as (
      and exists (
            select
              from x_job_steps s
-             join x_job_events e
-               on e.name = s.event
-              and (s.correlation_key is null or s.correlation_key = e.correlation_key)
-              and e.expires_at > statement_timestamp() + :'shift'::interval
-              and case
-                    when e.xact is null or s.mark is null
-                      or e.xact = pg_current_xact_id_if_assigned()
-                      or pg_snapshot_xmax(s.mark::pg_snapshot)
-                         > pg_snapshot_xmax(pg_current_snapshot())
-                    then e.published_at >= date_trunc('milliseconds', s.started_at)
-                    else not pg_visible_in_snapshot(e.xact, s.mark::pg_snapshot)
-                  end
-            where s.job_id = j.id and s.status = 'waiting')
+            cross join lateral :wait_filters f
+            cross join lateral :fitting_events e
+            where s.job_id = j.id and s.status = 'waiting' and :event_ends_wait)
    order by j.id
      for no key update of j
 )

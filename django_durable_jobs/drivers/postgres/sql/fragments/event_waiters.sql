@@ -1,0 +1,31 @@
+-- The jobs of which an open wait is ended by the event of this id, name, key and address. An
+-- event for all is looked up by its key and by no key; one for a job, among that job's waits.
+(select s.job_id
+   from (select s.job_id, s.name as step, s.event, s.correlation_key
+           from x_job_steps s
+          where s.status = 'waiting' and s.event = :'name' and s.correlation_key is null
+            and :'to'::uuid is null
+         union all
+         select s.job_id, s.name, s.event, s.correlation_key
+           from x_job_steps s
+          where s.status = 'waiting' and s.event = :'name' and s.correlation_key = :'key'::text
+            and :'to'::uuid is null
+         union all
+         select w.job_id, w.step, w.event, w.correlation_key
+           from x_job_waits w
+          where w.event = :'name' and w.correlation_key is null and :'to'::uuid is null
+         union all
+         select w.job_id, w.step, w.event, w.correlation_key
+           from x_job_waits w
+          where w.event = :'name' and w.correlation_key = :'key'::text and :'to'::uuid is null
+         union all
+         select s.job_id, s.name, s.event, s.correlation_key
+           from x_job_steps s
+          where s.status = 'waiting' and s.job_id = :'to'::uuid and s.event = :'name'
+         union all
+         select w.job_id, w.step, w.event, w.correlation_key
+           from x_job_waits w
+          where w.job_id = :'to'::uuid and w.event = :'name') f
+   join x_job_steps s on s.job_id = f.job_id and s.name = f.step and s.status = 'waiting'
+   join x_job_events e on e.id = :'id'::uuid
+  where :event_ends_wait)
