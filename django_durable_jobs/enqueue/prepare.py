@@ -29,6 +29,9 @@ class EnqueueableJob(Protocol):
     @property
     def retry(self) -> Retry: ...
 
+    @property
+    def version(self) -> str: ...
+
     def key_for(self, text: str) -> str | None:
         """The declared idempotency key of an encoded input."""
         ...
@@ -61,4 +64,5 @@ def prepare(job: EnqueueableJob, text: str, options: Options) -> NewJob:
         enqueued_by=options.enqueued_by,
         origin="" if parent is None else "job",
         origin_id="" if parent is None else str(parent),
+        code_version=job.version,
     )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+    overload,
+)
 
 from django.apps import apps
 
@@ -13,6 +23,7 @@ from django_durable_jobs.enqueue.options import MAX_ATTEMPTS, check_priority
 from django_durable_jobs.exceptions import DeclarationInvalid, DurationInvalid, OptionInvalid
 from django_durable_jobs.policies.retry import Retry
 from django_durable_jobs.steps import JobContext
+from django_durable_jobs.store.definition import OnVersionChange
 from django_durable_jobs.store.names import name_fault
 
 from .definition import Declaration, Inputs, JobDefinition
@@ -50,6 +61,8 @@ def job(
     on_settled: Callable[[Any], object] | None = None,
     atomic: bool = False,
     aliases: Iterable[str] = (),
+    version: str = "",
+    on_version_change: OnVersionChange | None = None,
 ) -> Declare: ...
 def job(
     fn: Callable[..., Any] | None = None,
@@ -65,6 +78,8 @@ def job(
     on_settled: Callable[[Any], object] | None = None,
     atomic: bool = False,
     aliases: Iterable[str] = (),
+    version: str = "",
+    on_version_change: OnVersionChange | None = None,
 ) -> Any:
     """Declare a function as a job.
 
@@ -85,6 +100,13 @@ def job(
         atomic: Body and settle are one transaction of the jobs database: its effects there
             happen exactly once. Steps are refused in it.
         aliases: Earlier names of this job; stored jobs under them are run by it.
+        version: Of its code, of your own choosing. Change it when a run that was begun by the
+            earlier code should not simply go on in this one.
+        on_version_change: What becomes of such a run once it has stored steps. ``continue``
+            (if omitted): it goes on. ``fail``: it is given up with ``VersionChanged`` and goes
+            on when it is requeued under its own version. ``wait``: it is given back, its
+            attempt unspent, until a worker of its version takes it. A run without stored steps
+            is run by any version.
 
     Raises:
         DeclarationInvalid: The declaration could not be honoured.
@@ -108,6 +130,8 @@ def job(
                 on_settled=_callable(label, "an on_settled", on_settled),
                 atomic=_flag(label, atomic),
                 aliases=_aliases(label, aliases),
+                version=_version(label, version),
+                on_version_change=_on_version_change(label, on_version_change, version),
             ),
         )
         register(definition)
@@ -160,6 +184,29 @@ def _aliases(job: str, value: Iterable[str]) -> tuple[str, ...]:
             job, "has aliases that are one text.", "Give a list: aliases=[...]."
         )
     return tuple(_name(job, "an alias", alias) for alias in value)
+
+
+def _version(job: str, value: object) -> str:
+    return "" if value == "" else _name(job, "a version", value)
+
+
+def _on_version_change(job: str, value: object, version: str) -> OnVersionChange:
+    if value is None:
+        return "continue"
+    choices = get_args(OnVersionChange)
+    if value not in choices:
+        raise DeclarationInvalid(
+            job,
+            "has an on_version_change that is not one of its choices.",
+            f"Choose one of {', '.join(map(repr, choices))}.",
+        )
+    if not version:
+        raise DeclarationInvalid(
+            job,
+            "has an on_version_change and no version that could change.",
+            'Declare one: version="1".',
+        )
+    return cast("OnVersionChange", value)
 
 
 def _flag(job: str, value: object) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, update_wrapper
 from inspect import Signature
@@ -30,7 +30,8 @@ from django_durable_jobs.payloads import Codec
 from django_durable_jobs.policies.retry import Retry
 from django_durable_jobs.steps import JobContext
 from django_durable_jobs.store import get_store
-from django_durable_jobs.store.rows import Inserted
+from django_durable_jobs.store.definition import OnVersionChange
+from django_durable_jobs.store.rows import Inserted, NewJob
 
 from .inputs import InputSchema, resolve_hint, signature_of
 from .registry import declared_queues
@@ -57,6 +58,8 @@ class Declaration:
     on_settled: Callable[[Any], object] | None
     atomic: bool
     aliases: tuple[str, ...]
+    version: str
+    on_version_change: OnVersionChange
 
 
 class JobDefinition(Generic[P, R]):
@@ -66,6 +69,7 @@ class JobDefinition(Generic[P, R]):
         name: Stored with every job; the key of the registry.
         aliases: Earlier names, under which stored jobs are still run.
         source: Where it is declared, for messages.
+        version: Of its code, stored with every job; "" when none was declared.
     """
 
     def __init__(self, fn: Callable[..., R], declaration: Declaration) -> None:
@@ -79,6 +83,8 @@ class JobDefinition(Generic[P, R]):
         self.on_settled = declaration.on_settled
         self.atomic = declaration.atomic
         self.aliases = declaration.aliases
+        self.version = declaration.version
+        self.on_version_change = declaration.on_version_change
         self.inputs = InputSchema.from_function(fn, job=declaration.name)
         code = fn.__code__
         self.source = (
@@ -170,6 +176,26 @@ class JobDefinition(Generic[P, R]):
             with store.atomic():
                 return self.load_result(self.dump_result(self.run(context, values)))
         return self.load_result(self.dump_result(self.run(context, values)))
+
+    # -- as the child of a step
+
+    def prepare_child(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The row of a call that a step will wait for; stored by nobody yet.
+
+        Raises:
+            InputInvalid: The arguments do not fit the signature.
+            PayloadTooLarge: They are above ``DURABLE_JOBS["MAX_PAYLOAD"]``.
+            QueueNotDeclared: No worker is told to serve the queue.
+        """
+        return self.using().prepare_child(*args, **kwargs)
+
+    def prepare_children(self, inputs: Iterable[Mapping[str, Any]]) -> list[NewJob]:
+        """The same for many inputs; an error names the place of the bad one."""
+        return self.using().prepare_children(inputs)
+
+    def send_children(self, rows: Sequence[NewJob]) -> None:
+        """Insert *rows* in the open transaction; workers are woken after the commit."""
+        send(rows, on_conflict="existing", transactional=True)
 
     # -- the run
 
@@ -278,6 +304,53 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[JobResult[R]]:
         """See ``JobDefinition.enqueue_many``."""
+        return self._send(self._bind_many(inputs))
+
+    def prepare_child(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """See ``JobDefinition.prepare_child``.
+
+        Raises:
+            OptionInvalid: An option was given that a child cannot have.
+        """
+        (row,) = self._prepare_children([self._definition.inputs.bind(args, kwargs)])
+        return row
+
+    def prepare_children(self, inputs: Iterable[Mapping[str, Any]]) -> list[NewJob]:
+        """See ``JobDefinition.prepare_children``."""
+        return self._prepare_children(self._bind_many(inputs))
+
+    def send_children(self, rows: Sequence[NewJob]) -> None:
+        """See ``JobDefinition.send_children``."""
+        self._definition.send_children(rows)
+
+    @property
+    def name(self) -> str:
+        return self._definition.name
+
+    def load_result(self, text: str) -> R:
+        return self._definition.load_result(text)
+
+    def _prepare_children(self, texts: list[str]) -> list[NewJob]:
+        definition, options = self._definition, self._options
+        self._require_queue()
+        if options.idempotency_key is not None:
+            raise OptionInvalid(
+                definition.name,
+                "idempotency_key",
+                "is given to a child, whose id is made of its parent and the step.",
+                "Leave it out, or enqueue the job with ctx.step.enqueue().",
+            )
+        if not options.transactional:
+            raise OptionInvalid(
+                definition.name,
+                "transactional",
+                "is False for a child, which is stored together with its step.",
+                "Leave it out.",
+            )
+        # Two children with one key would be one job, with one id.
+        return [replace(prepare(definition, text, options), idempotency_key=None) for text in texts]
+
+    def _bind_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[str]:
         texts: list[str] = []
         for place, values in enumerate(inputs):
             if not isinstance(values, Mapping):
@@ -295,13 +368,16 @@ class Enqueuer(Generic[P, R]):
             except PayloadTooLarge as error:
                 subject = f"Input [{place}] of job '{self._definition.name}'"
                 raise PayloadTooLarge(subject, error.size, error.limit) from None
-        return self._send(texts)
+        return texts
+
+    def _require_queue(self) -> None:
+        queue = self._options.queue or self._definition.queue
+        if queue not in (queues := declared_queues()):
+            raise QueueNotDeclared(self._definition.name, queue, queues)
 
     def _send(self, texts: list[str]) -> list[JobResult[R]]:
         definition, options = self._definition, self._options
-        queue = options.queue or definition.queue
-        if queue not in (queues := declared_queues()):
-            raise QueueNotDeclared(definition.name, queue, queues)
+        self._require_queue()
         if options.idempotency_key is not None and len(texts) > 1:
             raise OptionInvalid(
                 definition.name,

@@ -9,9 +9,18 @@ loses the announcement; it is never repeated.
 
 from .announce import Settled, announce_buried, announce_settled
 from .failure import describe_failure
-from .outcome import AttemptEnd, Parked, Returned, settlement_of, settlement_of_unknown
+from .outcome import (
+    UNVERSIONED,
+    AttemptEnd,
+    Parked,
+    Returned,
+    settlement_of,
+    settlement_of_other_version,
+    settlement_of_unknown,
+)
 
 __all__ = [
+    "UNVERSIONED",
     "AttemptEnd",
     "Parked",
     "Returned",
@@ -20,5 +29,6 @@ __all__ = [
     "announce_settled",
     "describe_failure",
     "settlement_of",
+    "settlement_of_other_version",
     "settlement_of_unknown",
 ]

@@ -24,8 +24,11 @@ from django_durable_jobs.store.rows import ClaimedJob, Failure, Settlement
 
 from .failure import describe_failure
 
-UNKNOWN_FIRST_DELAY: Final = timedelta(seconds=30)
-UNKNOWN_LONGEST_DELAY: Final = timedelta(minutes=30)
+HANDED_ON_FIRST_DELAY: Final = timedelta(seconds=30)
+HANDED_ON_LONGEST_DELAY: Final = timedelta(minutes=30)
+
+UNVERSIONED: Final = "(none)"
+"""The version that a run waits for which was begun by code without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +114,10 @@ def settlement_of_unknown(
         unknown_after: ``DURABLE_JOBS["UNKNOWN_AFTER"]`` if omitted.
     """
     limit = settings.UNKNOWN_AFTER if unknown_after is None else unknown_after
-    age = timedelta(0)
-    if claimed.unknown_since is not None:
-        age = claimed.claimed_at - claimed.unknown_since
-    if claimed.unknown_since is not None and age >= limit:
+    # A run that waited for a version until now was known all the time.
+    is_unknown_since_long = claimed.unknown_since is not None and not claimed.awaited_version
+    age = _handed_on_for(claimed) if is_unknown_since_long else timedelta(0)
+    if is_unknown_since_long and age >= limit:
         error = JobUnknown(claimed.name, age.total_seconds())
         return Settlement(
             identity=claimed.identity,
@@ -124,11 +127,43 @@ def settlement_of_unknown(
             stop_reason=str(error),
             unknown_name=True,
         )
-    # The age itself as delay doubles it each time.
-    delay = min(max(age, UNKNOWN_FIRST_DELAY), UNKNOWN_LONGEST_DELAY)
     return Settlement(
-        identity=claimed.identity, state=READY, delay=delay, give_back=True, unknown_name=True
+        identity=claimed.identity,
+        state=READY,
+        delay=_delay_after(age),
+        give_back=True,
+        unknown_name=True,
     )
+
+
+def settlement_of_other_version(claimed: ClaimedJob) -> Settlement:
+    """The transition of a run that goes on only under the version that began it.
+
+    It is given back with its attempt, and looked at again after a delay that doubles from
+    30 seconds to 30 minutes, for as long as it takes: it is never given up for its age.
+    """
+    version = claimed.code_version or UNVERSIONED
+    is_waiting = claimed.awaited_version == version
+    age = _handed_on_for(claimed) if is_waiting else timedelta(0)
+    return Settlement(
+        identity=claimed.identity,
+        state=READY,
+        delay=_delay_after(age),
+        give_back=True,
+        awaited_version=version,
+    )
+
+
+def _handed_on_for(claimed: ClaimedJob) -> timedelta:
+    """How long no worker that took the job has run it."""
+    if claimed.unknown_since is None:
+        return timedelta(0)
+    return claimed.claimed_at - claimed.unknown_since
+
+
+def _delay_after(age: timedelta) -> timedelta:
+    # The age itself as delay doubles it each time.
+    return min(max(age, HANDED_ON_FIRST_DELAY), HANDED_ON_LONGEST_DELAY)
 
 
 def _judge(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
+
+from asgiref.sync import sync_to_async
 
 from django_durable_jobs import clock
 from django_durable_jobs.exceptions import StepRefused
@@ -16,20 +18,17 @@ from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.registry import get_store
 from django_durable_jobs.store.rows import ClaimedJob, ClaimIdentity
 
-from .execution import Execution
+from .asynchronous import AsyncSteps
+from .effects import only_on_jobs_database
+from .execution import Execution, RunBranches, one_after_another
 from .progress import Progress
+from .sequence import Ending
 from .suspension import Suspension
 from .values import Steps
 
 
-class JobContext:
-    """One execution of a job's body.
-
-    A body whose first parameter is called ``ctx`` is passed one. Made by the worker.
-
-    Attributes:
-        step: The durable verbs.
-    """
+class RunContext:
+    """What the contexts of sync and of async bodies have in common."""
 
     def __init__(
         self,
@@ -40,6 +39,7 @@ class JobContext:
         signal: CancelSignal,
         atomic_job: bool = False,
         recorded: bool = True,
+        run_branches: RunBranches = one_after_another,
     ) -> None:
         """Set the body of a claimed job about to run.
 
@@ -49,6 +49,7 @@ class JobContext:
             signal: The attempt's; whoever made it ends it when the body has ended.
             atomic_job: The whole body is one transaction; steps are refused.
             recorded: False runs steps without storing them and refuses waits.
+            run_branches: Runs the branches of ``gather`` that are plain functions.
         """
         self._claimed = claimed
         self._execution = Execution(
@@ -58,14 +59,14 @@ class JobContext:
             signal=signal,
             atomic_job=atomic_job,
             recorded=recorded,
+            run_branches=run_branches,
         )
         self._progress = Progress(self._execution)
-        self.step = Steps(self._execution)
 
     @classmethod
     def inline(
         cls, job_name: str, *, store: JobStore | None = None, atomic_job: bool = False
-    ) -> JobContext:
+    ) -> Self:
         """The context of a body that is called and not claimed: nothing is recorded."""
         if store is None:
             store = get_store()
@@ -144,6 +145,18 @@ class JobContext:
         """The suspension that a step raised; a body that returns after one swallowed it."""
         return self._execution.suspended
 
+    @property
+    def has_stored_steps(self) -> bool:
+        """Whether earlier executions stored steps; for the worker, before the body runs."""
+        return self._execution.has_stored_steps()
+
+    def replay_warning(self, ending: Ending) -> str | None:
+        """How this execution differs from the steps its run had stored; None if it does not.
+
+        For the worker, when the body has ended.
+        """
+        return self._execution.sequence_warning(ending)
+
     def check(self) -> None:
         """Return if the body may go on; call it between pieces of long work.
 
@@ -151,6 +164,25 @@ class JobContext:
             Aborted: The attempt, or the timed step that runs, was cancelled.
         """
         self._execution.check()
+
+    def flush_progress(self) -> None:
+        """Write the last progress if it was kept back; the worker's call when a body ends."""
+        self._progress.flush()
+
+
+class JobContext(RunContext):
+    """One execution of the body of a job that is a plain function.
+
+    A body whose first parameter is called ``ctx`` is passed one. Made by the worker.
+
+    Attributes:
+        step: The durable verbs.
+    """
+
+    def __init__(self, claimed: ClaimedJob, **options: Any) -> None:
+        """See ``RunContext``."""
+        super().__init__(claimed, **options)
+        self.step = Steps(self._execution)
 
     def progress(self, value: Any) -> None:
         """Tell people how far the run has come; any JSON value.
@@ -166,10 +198,6 @@ class JobContext:
         self._execution.check()
         self._progress.report(value)
 
-    def flush_progress(self) -> None:
-        """Write the last progress if it was kept back; the worker's call when a body ends."""
-        self._progress.flush()
-
     @contextmanager
     def atomic(self) -> Iterator[None]:
         """A transaction of the body's own, which commits only while the job is still held.
@@ -179,7 +207,9 @@ class JobContext:
         Raises:
             Aborted: The attempt was cancelled; rolled back.
             LeaseLost: Another claim holds the job; rolled back.
-            StepRefused: Inside another transaction, or in a job that is atomic as a whole.
+            StepRefused: Inside another transaction, inside a step, or in a job that is
+                atomic as a whole.
+            EffectsElsewhere: A write to another database alias was tried.
         """
         execution = self._execution
         execution.check()
@@ -196,7 +226,28 @@ class JobContext:
                 "Make it the outermost block.",
             )
         with execution.user_store.atomic():
-            yield
+            with only_on_jobs_database("ctx.atomic()"):
+                yield
             if execution.recorded:
                 # Last before COMMIT, or the renewal of the lease would wait for the body.
                 execution.hold()
+
+
+class AsyncJobContext(RunContext):
+    """One execution of the body of a job that is an ``async def`` function.
+
+    A body whose first parameter is called ``ctx`` is passed one. Made by the worker.
+
+    Attributes:
+        step: The durable verbs, to be awaited.
+    """
+
+    def __init__(self, claimed: ClaimedJob, **options: Any) -> None:
+        """See ``RunContext``."""
+        super().__init__(claimed, **options)
+        self.step = AsyncSteps(self._execution)
+
+    async def progress(self, value: Any) -> None:
+        """See ``JobContext.progress``."""
+        self._execution.check()
+        await sync_to_async(self._progress.report)(value)

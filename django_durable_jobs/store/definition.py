@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from django_durable_jobs.policies.retry import Retry
+
+OnVersionChange = Literal["continue", "fail", "wait"]
+"""What becomes of a run with stored steps that meets code of another declared version."""
 
 
 class RunnableJob(Protocol):

@@ -101,9 +101,11 @@ class ClaimedJob:
     Attributes:
         attempt: Number of this try, counted at the claim; 1 on the first.
         claimed_at: The database's time of the claim.
-        unknown_since: When a worker first did not know its name.
+        unknown_since: When a worker first did not know its name, or first gave it back for
+            the version that it awaits.
         code_version: Declared by the code that ran it last, or else enqueued it.
         generation: How often it was requeued from one of its steps.
+        awaited_version: The version it was given back for last; "" when it was not.
     """
 
     identity: ClaimIdentity
@@ -120,6 +122,7 @@ class ClaimedJob:
     unknown_since: datetime | None
     code_version: str = ""
     generation: int = 0
+    awaited_version: str = ""
 
     @property
     def may_have_steps(self) -> bool:
@@ -190,7 +193,8 @@ class Settlement:
         waits: The suspended run has an open wait for an event.
         calls: The suspended run waits for children.
         code_version: Declared by the code that ran the attempt; None leaves what is stored.
-        awaited_version: For ``ready``: the run goes on only under this version of its code.
+        awaited_version: For ``ready``: the run goes on only under this version of its code;
+            the row remembers since when.
         replay_warning: How the run differs from the steps it had stored; None leaves what
             is stored.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 from django_durable_jobs import clock
 from django_durable_jobs.conf import settings
@@ -51,6 +52,7 @@ class Attempts:
         self._deadlines = deadlines
         self._is_draining = is_draining
         self._unknown: set[str] = set()
+        self._other_versions: set[tuple[str, str]] = set()
         self._announcing: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
@@ -70,7 +72,10 @@ class Attempts:
     def give_back(self, run: Run) -> None:
         """End it unspent: it is due again at once."""
         if run.settle_once():
-            self._hand_back(run)
+            definition = get_job(run.claimed.name)
+            # Steps that its body stored are this version's.
+            version = None if definition is None else definition.version
+            self._hand_back(run, code_version=version)
 
     def give_back_unstarted(self, run: Run) -> None:
         """The same if its body was not begun; it never will be then."""
@@ -85,6 +90,8 @@ class Attempts:
             return
         claimed = run.claimed
         settlement = settlement_of(reason, claimed=claimed, definition=definition, reason=reason)
+        if settlement is not None:
+            settlement = replace(settlement, code_version=definition.version)
         _log_error(claimed, settlement, reason)
         self._settler.hand_in(
             Outcome(
@@ -149,6 +156,8 @@ class Attempts:
 
     def _conclude(self, claimed: ClaimedJob, definition: ExecutableJob, executed: Executed) -> None:
         settlement = executed.settlement
+        if settlement is not None and settlement.awaited_version:
+            self._tell_waiting(claimed, definition, settlement.awaited_version)
         if executed.error is not None:
             _log_error(claimed, settlement, executed.error)
         if definition.on_settled is None or settlement is None:
@@ -193,9 +202,24 @@ class Attempts:
             self._announcing.add(thread)
         thread.start()
 
-    def _hand_back(self, run: Run) -> None:
-        settlement = Settlement(run.claimed.identity, READY, give_back=True)
+    def _hand_back(self, run: Run, *, code_version: str | None = None) -> None:
+        settlement = Settlement(
+            run.claimed.identity, READY, give_back=True, code_version=code_version
+        )
         self._settler.hand_in(Outcome(run.claimed, settlement))
+
+    def _tell_waiting(self, claimed: ClaimedJob, definition: ExecutableJob, version: str) -> None:
+        with self._lock:
+            if (claimed.name, version) in self._other_versions:
+                return
+            self._other_versions.add((claimed.name, version))
+        logger.warning(
+            "jobs.version.waiting: runs of job '%s' were begun by version '%s' of its code and "
+            "wait for a worker that has it; here it is version '%s'.",
+            claimed.name,
+            version,
+            definition.version,
+        )
 
     def _give_back_unknown(self, run: Run) -> None:
         name = run.claimed.name

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from django_durable_jobs.exceptions import LeaseLost, SuspensionSwallowed
+from django_durable_jobs.exceptions import LeaseLost, SuspensionSwallowed, VersionChanged
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
-from django_durable_jobs.settle import Parked, Returned, settlement_of
+from django_durable_jobs.settle import (
+    Parked,
+    Returned,
+    settlement_of,
+    settlement_of_other_version,
+)
 from django_durable_jobs.settle.outcome import AttemptEnd
 from django_durable_jobs.signals import job_started
 from django_durable_jobs.states import DONE
 from django_durable_jobs.steps import JobContext, suspension_in
 from django_durable_jobs.steps.current import running
-from django_durable_jobs.store.definition import RunnableJob
+from django_durable_jobs.steps.sequence import Ending
+from django_durable_jobs.store.definition import OnVersionChange, RunnableJob
 from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.rows import ClaimedJob, Settlement
 
@@ -22,10 +28,21 @@ logger = logging.getLogger("django_durable_jobs.worker")
 
 
 class ExecutableJob(RunnableJob, Protocol):
-    """A declaration as the worker runs it."""
+    """A declaration as the worker runs it.
+
+    Attributes:
+        version: Of its code; "" when none was declared.
+        on_version_change: What becomes of a run that another version began.
+    """
 
     @property
     def atomic(self) -> bool: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def on_version_change(self) -> OnVersionChange: ...
 
     def run(self, context: JobContext, values: Any, /) -> Any: ...
 
@@ -71,17 +88,39 @@ def execute(
         signal=signal,
         atomic_job=definition.atomic,
     )
-    if job_started.has_listeners():
-        _tell_started(claimed, definition)
     try:
+        kept_out = _keep_out(context, claimed, definition, signal)
+        if kept_out is not None:
+            return kept_out
+        if job_started.has_listeners():
+            _tell_started(claimed, definition)
         with running(claimed.identity.job_id):
             if definition.atomic:
                 return _run_atomic(context, claimed, definition, user_store, signal)
             end = _end_of(context, claimed, definition)
         context.flush_progress()
-        return _ended(end, claimed, definition, signal)
+        return _ended(end, context, claimed, definition, signal)
     finally:
         signal.end()
+
+
+def _keep_out(
+    context: JobContext, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
+) -> Executed | None:
+    """How an attempt ends whose run may not go on in this code; None when it may."""
+    rule = definition.on_version_change
+    if rule == "continue" or claimed.code_version == definition.version:
+        return None
+    try:
+        if not context.has_stored_steps:
+            return None
+    except Exception as error:
+        # The store's: nothing is known of the steps, so the body must not begin.
+        return _judged(error, claimed, definition, signal)
+    if rule == "wait":
+        return Executed(settlement_of_other_version(claimed), has_landed=False, error=None)
+    changed = VersionChanged(definition.name, claimed.code_version, definition.version)
+    return _judged(changed, claimed, definition, signal)
 
 
 def _tell_started(claimed: ClaimedJob, definition: ExecutableJob) -> None:
@@ -127,7 +166,7 @@ def _run_atomic(
             user_store.on_commit(lambda: commits.append(True))
             value = definition.run(context, definition.load_input(claimed.input))
             end = Returned(definition.dump_result(value))
-            settlement = _ended(end, claimed, definition, signal).settlement
+            settlement = _ended(end, context, claimed, definition, signal).settlement
             # Cancelled by now: its effects must not be kept beside an attempt that failed.
             if settlement is None or settlement.state != DONE:
                 context.check()
@@ -138,11 +177,55 @@ def _run_atomic(
     except BaseException as error:
         if commits:
             return Executed(settlement, has_landed=True, error=error)
-        return _ended(error, claimed, definition, signal)
+        return _ended(error, context, claimed, definition, signal)
     return Executed(settlement, has_landed=True, error=None)
 
 
 def _ended(
+    end: AttemptEnd,
+    context: JobContext,
+    claimed: ClaimedJob,
+    definition: ExecutableJob,
+    signal: CancelSignal,
+) -> Executed:
+    """How an attempt ends whose body this code ran."""
+    executed = _judged(end, claimed, definition, signal)
+    if executed.settlement is None:
+        return executed
+    settlement = replace(
+        executed.settlement,
+        code_version=definition.version,
+        replay_warning=_replay_warning(end, context, claimed, definition),
+    )
+    return replace(executed, settlement=settlement)
+
+
+def _replay_warning(
+    end: AttemptEnd, context: JobContext, claimed: ClaimedJob, definition: ExecutableJob
+) -> str | None:
+    warning = context.replay_warning(_ending(end))
+    if warning is None:
+        return None
+    if claimed.code_version != definition.version:
+        begun, here = _named(claimed.code_version), _named(definition.version)
+        warning = f"A run of {begun} went on in {here}. {warning}"
+    logger.warning(
+        "jobs.replay.differs: job %s (%s): %s", claimed.identity.job_id, claimed.name, warning
+    )
+    return warning
+
+
+def _ending(end: AttemptEnd) -> Ending:
+    if isinstance(end, Returned):
+        return "returned"
+    return "suspended" if isinstance(end, Parked) else "raised"
+
+
+def _named(version: str) -> str:
+    return f"version '{version}'" if version else "code without a version"
+
+
+def _judged(
     end: AttemptEnd, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
 ) -> Executed:
     settlement = settlement_of(end, claimed=claimed, definition=definition, reason=signal.reason)

@@ -106,6 +106,7 @@ class JobRecord:
             unknown_since=self.unknown_since,
             code_version=self.code_version,
             generation=self.generation,
+            awaited_version=self.awaited_version,
         )
 
     def become_due(self, run_at: datetime, now: datetime) -> None:

@@ -124,12 +124,14 @@ with clock as materialized (
    where j.id = any (array(select p.id from picked p))
   returning j.id, j.claims, j.name, j.queue, j.input::text as input, j.attempt, j.max_attempts,
             j.tenant_id, j.enqueued_by, j.trace_parent, j.created_at, clock.now as claimed_at,
-            j.unknown_since, j.code_version, j.generation, j.priority, j.run_at
+            j.unknown_since, j.code_version, j.generation, j.priority, j.run_at,
+            j.awaited_version
 )
 select c.id, c.claims, c.name, c.queue, c.input, c.attempt, c.max_attempts, c.tenant_id,
        c.enqueued_by, c.trace_parent, c.created_at, c.claimed_at, c.unknown_since,
        c.code_version, c.generation,
-       p.rank, p.tenant_id, p.concurrency_key, p.again, p.visited
+       p.rank, p.tenant_id, p.concurrency_key, p.again, p.visited,
+       c.awaited_version
   from claimed c
   join picked p on p.id = c.id
  order by c.priority desc, c.run_at, c.id;
