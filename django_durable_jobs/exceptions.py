@@ -31,6 +31,7 @@
     │   ├── StepDuplicate             X_STEP_DUPLICATE
     │   ├── StepOutputUnserializable  X_STEP_OUTPUT_UNSERIALIZABLE
     │   ├── StepRefused               X_STEP_REFUSED
+    │   │   └── EffectsElsewhere
     │   ├── ChildFailed               X_STEP_CHILD_FAILED
     │   ├── EventInvalid              X_JOB_EVENT_INVALID
     │   ├── VersionChanged            X_JOB_VERSION_CHANGED
@@ -394,6 +395,20 @@ class StepRefused(RunFault):
         super().__init__(f"Step '{step}' {reason}", fix)
 
 
+class EffectsElsewhere(StepRefused):
+    """A write to another database inside a block whose effects happen exactly once."""
+
+    def __init__(self, what: str, alias: str, jobs_alias: str) -> None:
+        self.alias = alias
+        RunFault.__init__(
+            self,
+            f"{what} wrote to the database '{alias}': its transaction is on that of the jobs, "
+            f"'{jobs_alias}', and cannot hold both. The write did not take place.",
+            "Write there in a step of its own with ctx.step.run(), or keep the jobs on that "
+            "database.",
+        )
+
+
 class ChildFailed(RunFault):
     """A child job that a step waited for was given up, cancelled or removed.
 
@@ -462,10 +477,10 @@ class VersionChanged(RunFault):
         self.job = job
         self.stored = stored
         self.declared = declared
+        begun = f"version '{stored}' of its code" if stored else "code without a version"
         super().__init__(
-            f"Job '{job}' was begun by version '{stored}' of its code, and this is version "
-            f"'{declared}'.",
-            "Requeue it where the old version runs, or requeue it from a step that both share.",
+            f"Job '{job}' was begun by {begun}, and this is version '{declared}'.",
+            "Requeue it where the old version runs, or requeue it from its first step.",
         )
 
 

@@ -45,11 +45,13 @@ class Parked:
     Attributes:
         run_at: When to look again; None until something wakes it, unless *delay* is given.
         waits: It waits for an event.
+        calls: It waits for children.
     """
 
     run_at: datetime | None = None
     delay: timedelta | None = None
     waits: bool = False
+    calls: bool = False
 
 
 AttemptEnd = Returned | Parked | BaseException
@@ -96,8 +98,8 @@ def settlement_of(
     match outcome, end:
         case policy.Completed(), Returned(result=result):
             return replace(settlement, result=result)
-        case policy.Suspended(), Parked(run_at=run_at, waits=waits):
-            return replace(settlement, run_at=run_at, waits=waits)
+        case policy.Suspended(), Parked(run_at=run_at, waits=waits, calls=calls):
+            return replace(settlement, run_at=run_at, waits=waits, calls=calls)
     return settlement
 
 

@@ -16,15 +16,16 @@ one that is not stored yet runs, and its output is stored before the call return
   store when the claim no longer holds the job (``LeaseLost``).
 """
 
-from .context import JobContext
+from .context import AsyncJobContext, JobContext, RunContext
 from .current import current_job_id
 from .suspension import Suspension, suspension_in
+from .timed import TimedSteps
 from .values import Steps
-from .verbs import StepContext, TimedSteps
 
 __all__ = [
+    "AsyncJobContext",
     "JobContext",
-    "StepContext",
+    "RunContext",
     "Steps",
     "Suspension",
     "TimedSteps",

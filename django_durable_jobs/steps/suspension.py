@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 
@@ -16,6 +17,7 @@ class Suspension(BaseException):
         run_at: When to look again, by the store's clock; None until something wakes it.
         delay: The same as a length of time; *run_at* wins.
         waits: The step waits for an event.
+        calls: The step waits for children.
     """
 
     def __init__(
@@ -25,11 +27,13 @@ class Suspension(BaseException):
         run_at: datetime | None = None,
         delay: timedelta | None = None,
         waits: bool = False,
+        calls: bool = False,
     ) -> None:
         self.step = step
         self.run_at = run_at
         self.delay = delay
         self.waits = waits
+        self.calls = calls
         super().__init__(f"The run is parked in step '{step}'; let this exception pass.")
 
 
@@ -42,5 +46,30 @@ def suspension_in(error: BaseException) -> Suspension | None:
     if isinstance(error, Suspension):
         return error
     if isinstance(error, BaseExceptionGroup) and error.split(Suspension)[1] is None:
-        return suspension_in(error.exceptions[0])
+        return merged(_flat(error))
     return None
+
+
+def merged(suspensions: Sequence[Suspension]) -> Suspension:
+    """One suspension that ends when the first of several does."""
+    if len(suspensions) == 1:
+        return suspensions[0]
+    times = [each.run_at for each in suspensions if each.run_at is not None]
+    delays = [each.delay for each in suspensions if each.delay is not None]
+    return Suspension(
+        ", ".join(each.step for each in suspensions),
+        run_at=min(times, default=None),
+        delay=min(delays, default=None),
+        waits=any(each.waits for each in suspensions),
+        calls=any(each.calls for each in suspensions),
+    )
+
+
+def _flat(group: BaseExceptionGroup[BaseException]) -> list[Suspension]:
+    found: list[Suspension] = []
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            found += _flat(error)
+        elif isinstance(error, Suspension) and error not in found:
+            found.append(error)
+    return found

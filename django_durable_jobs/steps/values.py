@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django_durable_jobs.durations import Duration
 from django_durable_jobs.events.publish import publish_event
 
-from .verbs import StepContext
+from .branches import Branches
 
 P = ParamSpec("P")
 
@@ -28,7 +28,7 @@ class Enqueues(Protocol[P]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued: ...
 
 
-class Steps(StepContext):
+class Steps(Branches):
     """All durable verbs of one run, as ``ctx.step``.
 
     Chance, time and new ids are other ones at each run of the body. Asked for as steps
@@ -68,6 +68,7 @@ class Steps(StepContext):
         *,
         key: str | None = None,
         ttl: Duration | None = None,
+        job_id: UUID | str | None = None,
     ) -> UUID:
         """Publish an event exactly once, and answer its id; see ``publish_event``.
 
@@ -76,7 +77,7 @@ class Steps(StepContext):
         Raises:
             As ``atomic`` and ``publish_event``.
         """
-        return self.atomic(name, publish_event, event, payload, key=key, ttl=ttl)
+        return self.atomic(name, publish_event, event, payload, key=key, ttl=ttl, job_id=job_id)
 
     def enqueue(self, name: str, job: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> UUID:
         """Enqueue another job exactly once, not waiting for it, and answer its id.

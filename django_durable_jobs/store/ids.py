@@ -37,18 +37,13 @@ MAX_CHILDREN: Final = 1 << 20
 """Children that one step can have."""
 
 
-def child_id(parent_id: UUID, step: str, generation: int, index: int) -> UUID:
-    """The id of the child number *index* of a step: the same however often it is asked for.
+def family_id(parent_id: UUID, step: str, generation: int) -> UUID:
+    """The id of the first child of a step: the same however often it is asked for.
 
-    A UUIDv7 with the parent's time. Ids of one step grow with *index* and leave no gap, so
-    its children are one range. A parent that was requeued from a step is of another
-    *generation*, whose children are others.
-
-    Raises:
-        ValueError: *index* is not from 0 to below ``MAX_CHILDREN``.
+    A UUIDv7 with the parent's time and room for ``MAX_CHILDREN`` siblings behind it. A
+    parent that was requeued from a step is of another *generation*, whose children are
+    others.
     """
-    if not 0 <= index < MAX_CHILDREN:
-        raise ValueError(f"A step has at most {MAX_CHILDREN:,} children; this is number {index:,}.")
     digest = sha256(f"{parent_id}\n{generation}\n{step}".encode()).digest()
     noise = int.from_bytes(digest[:7], "big") >> 2
     return UUID(
@@ -57,5 +52,15 @@ def child_id(parent_id: UUID, step: str, generation: int, index: int) -> UUID:
         | (noise >> 42 << 64)
         | (0b10 << 62)
         | ((noise & ((1 << 42) - 1)) << 20)
-        | index
     )
+
+
+def sibling_id(family_id: UUID, index: int) -> UUID:
+    """The id of the child number *index* of a family, from 0; greater than all before it.
+
+    Raises:
+        ValueError: *index* is not from 0 to below ``MAX_CHILDREN``.
+    """
+    if not 0 <= index < MAX_CHILDREN:
+        raise ValueError(f"A step has at most {MAX_CHILDREN:,} children; this is number {index:,}.")
+    return UUID(int=family_id.int + index)

@@ -147,7 +147,9 @@ def _end_of(context: JobContext, claimed: ClaimedJob, definition: ExecutableJob)
         suspension = suspension_in(error)
         if suspension is None:
             return error
-        return Parked(suspension.run_at, suspension.delay, suspension.waits)
+        return Parked(
+            suspension.run_at, suspension.delay, suspension.waits, suspension.calls
+        )
 
 
 def _run_atomic(

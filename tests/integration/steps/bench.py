@@ -131,7 +131,9 @@ class Bench:
         except BaseException as raised:
             error = raised
             parked = suspension_in(raised)
-            end = Parked(parked.run_at, parked.delay, parked.waits) if parked else raised
+            end = raised
+            if parked:
+                end = Parked(parked.run_at, parked.delay, parked.waits, parked.calls)
         else:
             end = Returned("null")
             if ctx.suspended is not None:
