@@ -12,7 +12,8 @@ from django_durable_jobs.exceptions import JobDuplicate, LeaseLost
 from django_durable_jobs.store.rows import ConflictPolicy, Inserted, NewJob, Wake
 
 from .listener import MemoryListener
-from .records import JobRecord
+from .matching import mark_of
+from .records import NEVER, JobRecord
 from .tables import Tables
 from .transaction import Block
 
@@ -84,6 +85,7 @@ class Inserting(Tables):
 
     def _insert(self, job: NewJob, now: datetime) -> Inserted:
         record = _new_record(job, now)
+        record.mark = mark_of(self._events_published, self._blocks.published())
         holder = self._jobs.get(job.id)
         if holder is None and record.key in self._keys:
             holder = self._jobs[self._keys[record.key]]
@@ -101,7 +103,7 @@ class Inserting(Tables):
 
 
 def _new_record(job: NewJob, now: datetime) -> JobRecord:
-    run_at = job.run_at
+    run_at = NEVER if job.is_held else job.run_at
     if run_at is None:
         run_at = now if job.delay is None else now + job.delay
     is_due = run_at <= now

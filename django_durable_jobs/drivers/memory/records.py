@@ -10,12 +10,12 @@ from uuid import UUID
 from django_durable_jobs import states
 from django_durable_jobs.store.rows import (
     BuriedJob,
+    ChildRow,
     ClaimedJob,
     ClaimIdentity,
     EventRow,
     JobRow,
     NewJob,
-    StepRow,
 )
 
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -24,7 +24,11 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(slots=True)
 class JobRecord:
-    """One job: what its enqueue decided (``new``) and what happened since."""
+    """One job: what its enqueue decided (``new``) and what happened since.
+
+    Attributes:
+        mark: Which events were there at its enqueue, for waits that count from then.
+    """
 
     new: NewJob
     state: str
@@ -41,6 +45,7 @@ class JobRecord:
     progress: str | None = None
     last_error: str = ""
     error_code: str = ""
+    error_class: str = ""
     stop_reason: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -48,6 +53,7 @@ class JobRecord:
     awaited_version: str = ""
     replay_warning: str = ""
     generation: int = 0
+    mark: str = "0"
 
     @property
     def id(self) -> UUID:
@@ -63,6 +69,10 @@ class JobRecord:
     @property
     def identity(self) -> ClaimIdentity:
         return ClaimIdentity(self.id, self.worker_id or "", self.claims)
+
+    def is_held(self) -> bool:
+        """Whether only the end of a sibling makes it due."""
+        return self.state == states.DELAYED and self.run_at == NEVER
 
     def is_waiting(self) -> bool:
         return self.state in states.WAITING_STATES
@@ -126,6 +136,18 @@ class JobRecord:
             error=self.last_error,
         )
 
+    def child_row(self) -> ChildRow:
+        is_cancelled = self.state == states.CANCELLED
+        return ChildRow(
+            id=self.id,
+            name=self.new.name,
+            state=self.state,
+            result=self.result,
+            code=self.error_code,
+            error_class=self.error_class,
+            message=self.stop_reason if is_cancelled else self.last_error,
+        )
+
     def row(self) -> JobRow:
         return JobRow(
             id=self.id,
@@ -175,11 +197,3 @@ class EventRecord:
     row: EventRow
     order: int
     expires_at: datetime
-
-    def answers(self, wait: StepRow, now: datetime) -> bool:
-        """Whether *wait* may take this event, leaving aside when the wait began."""
-        return (
-            self.row.name == wait.event
-            and wait.correlation_key in (None, self.row.correlation_key)
-            and self.expires_at > now
-        )

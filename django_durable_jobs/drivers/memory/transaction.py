@@ -18,17 +18,20 @@ class Block:
         fences: Claims that must still hold when the outermost block ends.
         steps: Checkpoints to be written then.
         acts: What runs once that is done.
+        published: Places of the events that it published.
     """
 
     fences: list[ClaimIdentity] = field(default_factory=list)
     steps: dict[tuple[UUID, str], StepRow] = field(default_factory=dict)
     acts: list[Callable[[], object]] = field(default_factory=list)
+    published: set[int] = field(default_factory=set)
 
     def absorb(self, inner: Block) -> None:
         """Take over what a block inside this one did and did not take back."""
         self.fences += inner.fences
         self.steps |= inner.steps
         self.acts += inner.acts
+        self.published |= inner.published
 
 
 class Blocks(threading.local):
@@ -41,6 +44,10 @@ class Blocks(threading.local):
         """Ask no more for *claim* at the end: it ended in this block, by its own settlement."""
         for block in self.stack:
             block.fences = [fence for fence in block.fences if fence != claim]
+
+    def published(self) -> set[int]:
+        """Places of the events that the open blocks published."""
+        return {place for block in self.stack for place in block.published}
 
     def pending_steps(self, job_id: UUID) -> dict[str, StepRow]:
         """Checkpoints of *job_id* that only this thread sees yet."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import LeaseLost
-from django_durable_jobs.store.rows import ClaimIdentity, EventRow, NewStep, StepRow, Wake
+from django_durable_jobs.store.rows import ClaimIdentity, EventRow, NewStep, StepRow
 
+from .matching import ends, mark_of, to_millisecond
 from .records import EventRecord, JobRecord
 from .tables import Tables
 
@@ -51,18 +53,22 @@ class Waiting(Tables):
             now = clock.now()
             self._events = [event for event in self._events if event.expires_at > now]
             self._events_published += 1
-            stamp = now.replace(microsecond=now.microsecond // 1000 * 1000)
-            self._events.append(
-                EventRecord(
-                    EventRow(event_id, name, key, payload, stamp), self._events_published, now + ttl
-                )
-            )
+            row = EventRow(event_id, name, key, payload, to_millisecond(now), job_id)
+            event = EventRecord(row, self._events_published, now + ttl)
+            self._events.append(event)
+            if self._blocks.stack:
+                self._blocks.stack[-1].published.add(event.order)
             for record in list(self._live.values()):
-                self._wake_if_answered(record, now)
+                self._wake_if_answered(record, now, [event])
 
     def find_event(self, wait: StepRow) -> EventRow | None:
         with self._lock:
-            return self._oldest_answer(wait, clock.now())
+            oldest = min(
+                self._answers(wait, clock.now()),
+                key=lambda row: (row.published_at, row.id),
+                default=None,
+            )
+            return oldest and replace(oldest, mark=mark_of(self._events_published))
 
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
         with self._lock:
@@ -87,57 +93,75 @@ class Waiting(Tables):
         self, step: NewStep, earlier: StepRow | None, record: JobRecord, now: datetime
     ) -> StepRow:
         """The row as it will stand; what was first written about it stays."""
-        is_finished = step.status in ("done", "timed_out", "failed")
-        if earlier is not None:
-            if earlier.finished_at is not None or not is_finished:
-                return earlier
-            wake_at, mark = earlier.wake_at, earlier.mark
-        else:
-            wake_at = step.until
-            if wake_at is None and step.wait is not None:
-                wake_at = now + step.wait
-            mark = str(self._events_published) if step.status == "waiting" else None
+        is_final = step.status in ("done", "timed_out", "failed")
+        if earlier is None:
+            return self._begun(step, record, now, is_final=is_final)
+        if not earlier.is_open:
+            return earlier
+        if is_final:
+            return replace(
+                earlier,
+                status=step.status,
+                output=step.output,
+                finished_at=now,
+                attempt=record.attempt,
+                cursor=step.cursor or earlier.cursor,
+            )
+        if earlier.status == step.status == "waiting" and step.cursor is not None:
+            return replace(earlier, cursor=step.cursor)
+        return earlier
+
+    def _begun(self, step: NewStep, record: JobRecord, now: datetime, *, is_final: bool) -> StepRow:
+        wake_at = step.until
+        if wake_at is None and step.wait is not None:
+            wake_at = now + step.wait
+        mark = None
+        if step.status == "waiting":
+            mark = record.mark if step.since_run else mark_of(self._events_published)
         return StepRow(
             name=step.name,
             seq=step.seq,
             status=step.status,
             output=step.output,
-            event=step.event if earlier is None else earlier.event,
-            correlation_key=step.correlation_key if earlier is None else earlier.correlation_key,
+            event=step.event,
+            correlation_key=step.correlation_key,
             wake_at=wake_at,
-            started_at=now - step.took if earlier is None else earlier.started_at,
-            finished_at=now if is_finished else None,
+            started_at=record.created_at if step.since_run else now - step.took,
+            finished_at=now if is_final else None,
             mark=mark,
             attempt=record.attempt,
+            alternatives=step.alternatives,
+            cursor=step.cursor,
+            family_id=step.family_id,
+            children=step.children,
+            children_at_once=step.children_at_once,
             job_id=record.id,
         )
 
-    def _wake_if_answered(self, record: JobRecord, now: datetime) -> bool:
-        """Make a parked row due when its open wait has an event; whether it did."""
-        if record.state != states.SUSPENDED or record.run_at <= now:
+    def _wake_if_answered(
+        self, record: JobRecord, now: datetime, events: Iterable[EventRecord] | None = None
+    ) -> bool:
+        """Make a parked row due when one of *events* ends its open wait; whether it did.
+
+        Args:
+            events: All that there are, if omitted.
+        """
+        if record.state != states.SUSPENDED or record.is_armed:
             return False
-        waits = (
+        waits = [
             step for step in self._steps.get(record.id, {}).values() if step.status == "waiting"
-        )
-        if not any(self._oldest_answer(wait, now) for wait in waits):
+        ]
+        if not any(self._answers(wait, now, events) for wait in waits):
             return False
         self._wake_parked(record, now)
         return True
 
-    def _wake_parked(self, record: JobRecord, now: datetime) -> None:
-        record.become_due(now, now)
-        self._wakes.send([Wake(record.new.queue)])
-
-    def _oldest_answer(self, wait: StepRow, now: datetime) -> EventRow | None:
-        answers = [
+    def _answers(
+        self, wait: StepRow, now: datetime, events: Iterable[EventRecord] | None = None
+    ) -> list[EventRow]:
+        """Those of *events* that end *wait*."""
+        return [
             event.row
-            for event in self._events
-            if event.answers(wait, now) and self._came_after(event, wait)
+            for event in (self._events if events is None else events)
+            if ends(event, wait, now, self._events_published)
         ]
-        return min(answers, key=lambda row: (row.published_at, row.id), default=None)
-
-    def _came_after(self, event: EventRecord, wait: StepRow) -> bool:
-        if wait.mark is None or int(wait.mark) > self._events_published:
-            # No mark, or one of a store that this one knows nothing of.
-            return event.row.published_at >= wait.started_at
-        return event.order > int(wait.mark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -77,8 +78,8 @@ def step_row(row: Row) -> StepRow:
     if at is not None:
         behind = frozenset(UUID(each) for each in json.loads(refused or "[]"))
         cursor = Cursor(at, event_id, mark, behind)
-    return StepRow(
-        *plain,
+    return replace(
+        StepRow(*plain),
         alternatives=tuple(EventFilter(*each) for each in json.loads(alternatives or "[]")),
         cursor=cursor,
         family_id=family_id,
