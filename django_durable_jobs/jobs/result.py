@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django_durable_jobs.durations import Duration
+from django_durable_jobs.events import publish_event
 from django_durable_jobs.exceptions import JobNotFound
 from django_durable_jobs.states import DONE, FINISHED_STATES
 from django_durable_jobs.store import get_store
@@ -74,3 +76,20 @@ class JobResult(Generic[R]):
         lands from now on.
         """
         return get_store().cancel(self.id, reason=storable(reason)) is not None
+
+    def publish_event(
+        self,
+        event: str,
+        payload: Any = None,
+        *,
+        key: str | None = None,
+        ttl: Duration | None = None,
+    ) -> UUID:
+        """Publish *event* for this job alone, and answer the event's id.
+
+        Without *key* it fits any wait of the job for *event*, also one that has a key.
+
+        Raises:
+            As ``publish_event``.
+        """
+        return publish_event(event, payload, key=key, ttl=ttl, job_id=self.id)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
 
 from django_durable_jobs.drivers.postgres import PostgresStore
-from django_durable_jobs.events import publish_event
+from django_durable_jobs.events import Event, publish_event
 from django_durable_jobs.exceptions import (
     DurationInvalid,
     EventRefused,
     PayloadInvalid,
     PayloadTooLarge,
 )
+from django_durable_jobs.jobs.result import JobResult
 from django_durable_jobs.steps import Suspension
 from django_durable_jobs.store import install_store, reset_store
-from tests.integration.steps.bench import REAL, Bench
+from django_durable_jobs.store.ids import new_id
+from tests.integration.steps.bench import REAL, Bench, Declared
 
 pytestmark = REAL
 
@@ -34,6 +38,13 @@ def bench():
     reset_store()
 
 
+@dataclass
+class Handle:
+    """What a project keeps of a job."""
+
+    id: UUID
+
+
 def stored():
     with connection.cursor() as cursor:
         cursor.execute(
@@ -41,6 +52,12 @@ def stored():
             "from x_job_events order by published_at, id"
         )
         return cursor.fetchall()
+
+
+def addresses():
+    with connection.cursor() as cursor:
+        cursor.execute("select job_id from x_job_events order by published_at, id")
+        return [row[0] for row in cursor.fetchall()]
 
 
 def wait(ctx):
@@ -161,3 +178,80 @@ def test_a_payload_above_the_limit_is_refused(bench):
         publish_event("paid", "a" * 2_000_000)
 
     assert stored() == []
+
+
+@pytest.mark.parametrize("form", [lambda job: job, lambda job: str(job), lambda job: Handle(job)])
+def test_an_event_is_addressed_by_an_id_its_text_or_what_has_it(bench, form):
+    job_id, other = bench.enqueue(), new_id()
+
+    publish_event("order.approved", job_id=form(job_id))
+    publish_event("order.approved", job_id=form(other))
+
+    assert addresses() == [job_id, other]
+
+
+def test_the_answer_of_an_enqueue_publishes_for_its_job_alone(bench):
+    job_id = bench.enqueue()
+    result = JobResult(job_id, "ready", False, Declared())
+
+    event_id = result.publish_event("order.approved", {"by": "ann"}, ttl="1h")
+    keyed = result.publish_event("order.approved", key="7")
+
+    first, second = stored()
+    assert first[:4] == (event_id, "order.approved", '{"by": "ann"}', None)
+    assert second[:4] == (keyed, "order.approved", "null", "7")
+    assert addresses() == [job_id, job_id]
+    assert first[4] < timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "sentence"),
+    [
+        ("", "its job_id '' is no job's id."),
+        ("order 7", "its job_id 'order 7' is no job's id."),
+        ("x" * 100, f"its job_id '{'x' * 59}…' is no job's id."),
+        (7, "its job_id is of type int, neither a job's id nor a job."),
+        (SimpleNamespace(id=7), "its job_id is of type int, neither a job's id nor a job."),
+        (b"1", "its job_id is of type bytes, neither a job's id nor a job."),
+    ],
+)
+def test_an_event_for_what_is_no_job_is_refused(bench, job_id, sentence):
+    with pytest.raises(EventRefused) as caught:
+        publish_event("order.approved", job_id=job_id)
+
+    assert str(caught.value) == f"The event was not published: {sentence}"
+    assert stored() == []
+
+
+def test_a_run_takes_an_event_addressed_to_it_and_no_other_run_does(bench):
+    job_id = bench.enqueue()
+    bench.attempt(wait)
+    other = bench.enqueue()
+    bench.attempt(wait)
+
+    publish_event("order.approved", "yes", job_id=job_id)
+
+    assert bench.attempt(wait).value.payload == "yes"
+    assert bench.nothing_is_due()
+    assert bench.row(other).state == "suspended"
+
+
+@pytest.mark.parametrize("payload", [None, False, 0, "", [], {}], ids=repr)
+def test_an_event_that_carries_nothing_is_an_event_and_no_timeout(bench, payload):
+    answers = []
+
+    def body(ctx):
+        answers.append(wait(ctx))
+        raise ValueError("later")
+
+    bench.enqueue()
+    bench.attempt(body)
+    publish_event("order.approved", payload, key="7")
+
+    bench.attempt(body)
+    bench.attempt(body)
+
+    taken, replayed = answers
+    assert isinstance(taken, Event)
+    assert (taken.payload, type(taken.payload)) == (payload, type(payload))
+    assert replayed == taken
