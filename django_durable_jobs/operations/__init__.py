@@ -14,7 +14,7 @@ from django_durable_jobs.store.asked import MAX_JOB_PAGE
 
 from .bulk import MAX_BULK_ROWS, REFUSALS, BulkOutcome, apply_to_each
 from .catalogue import OPERATIONS, Operation
-from .reading import DEFAULT_JOB_PAGE, attempts, job_cursor, list_jobs, show
+from .reading import DEFAULT_JOB_PAGE, attempts, job_cursor, list_jobs, show, version_waits
 from .verbs import cancel, promote, remove, requeue
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "remove",
     "requeue",
     "show",
+    "version_waits",
 ]

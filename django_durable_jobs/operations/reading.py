@@ -72,8 +72,13 @@ def show(job_id: UUID) -> JobRow:
 
 
 def attempts(job_id: UUID) -> list[AttemptRow]:
-    """Return the tries that did not end ``done``, newest first."""
+    """Return the tries that did not end ``done``, or whose steps were taken back; newest first."""
     return get_store().attempts(job_id)
+
+
+def version_waits() -> dict[tuple[str, str], int]:
+    """Return how many runs wait for a worker with that version, by job name and version."""
+    return get_store().version_waits()
 
 
 def _parse(cursor: str, which: str) -> UUID:

@@ -13,19 +13,26 @@ GONE = "gone"
 """What a refusal calls the state of a job that is not there any more."""
 
 
-def requeue(job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
+def requeue(
+    job_id: UUID, *, max_attempts: int | None = None, from_step: str | None = None
+) -> JobRow:
     """Make a finished job due now, with attempt 0 and its finished steps kept.
+
+    A sleep or a wait that is kept ends when it would have ended.
 
     Args:
         max_attempts: Allow this many attempts from now on; as before if omitted.
+        from_step: Take back this step and those reached after it: they run again. What they
+            had stored stays in the history of attempts.
 
     Raises:
         JobNotFound: No job has this id.
         JobNotRequeueable: The job is live; moving it would run it twice.
         JobDuplicate: A live job holds its idempotency key.
+        StepNotFound: It has not stored the step *from_step*.
     """
     store = get_store()
-    row = store.requeue(job_id, max_attempts=max_attempts)
+    row = store.requeue(job_id, max_attempts=max_attempts, from_step=from_step)
     _announce(store, row)
     return row
 

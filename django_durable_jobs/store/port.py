@@ -309,7 +309,7 @@ class JobStore(Protocol):
         ...
 
     def attempts(self, job_id: UUID) -> list[AttemptRow]:
-        """The tries that did not end ``done``, newest first."""
+        """The tries that did not end ``done``, or whose steps were taken back; newest first."""
         ...
 
     def requeue(
@@ -361,4 +361,8 @@ class JobStore(Protocol):
 
     def stats(self) -> list[QueueStats]:
         """Depth of every queue that holds an unfinished or dead job."""
+        ...
+
+    def version_waits(self) -> dict[tuple[str, str], int]:
+        """How many runs wait for a worker with that version, by job name and version."""
         ...
