@@ -23,11 +23,11 @@ from django_durable_jobs.store.rows import (
     WorkerBeat,
 )
 
+from .families import Families
 from .records import NEVER, JobRecord
-from .tables import Tables
 
 
-class Claiming(Tables):
+class Claiming(Families):
     def claim(
         self,
         worker_id: str,
@@ -182,7 +182,7 @@ class Claiming(Tables):
         message = states.LEASE_LAPSED_FINAL_ATTEMPT
         self._remember_attempt(record, state, now, message=message)
         record.last_error = message
-        record.error_code = ""
+        record.error_code = record.error_class = ""
         record.stop_reason = WORKERS_LOST
         self._finish(record, state, now)
 

@@ -47,12 +47,18 @@ class Settling(Waiting):
             self._remember_failure(record, settlement, now)
         if settlement.give_back:
             record.attempt = max(record.attempt - 1, 0)
-        if not settlement.unknown_name:
+        # Two waits, for a name and for a version, and each begins anew after the other.
+        if not settlement.unknown_name and not settlement.awaited_version:
             record.unknown_since = None
-        elif record.unknown_since is None:
+        elif record.unknown_since is None or settlement.awaited_version != record.awaited_version:
             record.unknown_since = now
         if settlement.state == states.DONE:
-            record.last_error = record.error_code = ""
+            record.last_error = record.error_code = record.error_class = ""
+        if settlement.code_version is not None:
+            record.code_version = settlement.code_version
+        record.awaited_version = settlement.awaited_version
+        if settlement.replay_warning is not None:
+            record.replay_warning = settlement.replay_warning
         record.result = settlement.result
         record.stop_reason = settlement.stop_reason
         if settlement.state in _FINAL:
@@ -77,6 +83,7 @@ class Settling(Waiting):
         )
         record.last_error = failure.message
         record.error_code = failure.code
+        record.error_class = failure.error_class
 
     def _park(self, record: JobRecord, settlement: Settlement, now: datetime) -> None:
         """Put the row back among the waiting ones."""
@@ -86,6 +93,9 @@ class Settling(Waiting):
         if settlement.waits:
             # An event may have come between the body's last look and this park.
             self._wake_if_answered(record, now)
+        if settlement.calls:
+            # Or the last child may have ended.
+            self._wake_if_childless(record.id, now)
 
 
 def _due_at(settlement: Settlement, now: datetime) -> datetime:
@@ -93,5 +103,5 @@ def _due_at(settlement: Settlement, now: datetime) -> datetime:
         return settlement.run_at
     if settlement.delay is not None:
         return now + settlement.delay
-    # A run parked with neither waits for an event alone.
+    # A run parked with neither waits for an event or a child alone.
     return NEVER if settlement.state == states.SUSPENDED else now

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from django_durable_jobs.store.rows import AttemptRow, ClaimIdentity, StepRow, WorkerBeat
+from django_durable_jobs.store.rows import AttemptRow, ClaimIdentity, StepRow, Wake, WorkerBeat
 
 from .listener import Wakes
 from .records import EventRecord, JobRecord
 from .transaction import Blocks
+
+
+@dataclass(slots=True)
+class Family:
+    """The live children of one step.
+
+    Attributes:
+        held: A heap of those that were held when they came; some may be so no more.
+    """
+
+    live: set[UUID] = field(default_factory=set)
+    held: list[UUID] = field(default_factory=list)
 
 
 class Tables:
@@ -22,6 +36,8 @@ class Tables:
         # Claims and wakes look at live rows only, however many finished ones are kept.
         self._live: dict[UUID, JobRecord] = {}
         self._keys: dict[tuple[str, str, str], UUID] = {}
+        # By the first child's id; a family without a live child is not among them.
+        self._families: dict[UUID, Family] = {}
         self._steps: dict[UUID, dict[str, StepRow]] = {}
         self._attempts: dict[UUID, list[AttemptRow]] = {}
         self._events: list[EventRecord] = []
@@ -42,19 +58,26 @@ class Tables:
         self._live[record.id] = record
         if record.key is not None:
             self._keys[record.key] = record.id
-
-    def _finish(self, record: JobRecord, state: str, now: datetime) -> None:
-        """Make *record* final, and free its key."""
-        record.state = state
-        record.is_armed = False
-        record.finished_at = now
-        record.lease_expires_at = None
-        self._forget_live(record)
+        if record.new.family_id is not None:
+            family = self._families.setdefault(record.new.family_id, Family())
+            family.live.add(record.id)
+            if record.is_held():
+                heapq.heappush(family.held, record.id)
 
     def _forget_live(self, record: JobRecord) -> None:
         self._live.pop(record.id, None)
+        if record.new.family_id in self._families:
+            family = self._families[record.new.family_id]
+            family.live.discard(record.id)
+            if not family.live:
+                del self._families[record.new.family_id]
         if record.key is not None and self._keys.get(record.key) == record.id:
             del self._keys[record.key]
+
+    def _wake_parked(self, record: JobRecord, now: datetime) -> None:
+        """Make *record* due now, and tell the listeners."""
+        record.become_due(now, now)
+        self._wakes.send([Wake(record.new.queue)])
 
     def _remember_attempt(
         self,

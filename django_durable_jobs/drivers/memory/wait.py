@@ -11,12 +11,12 @@ from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import LeaseLost
 from django_durable_jobs.store.rows import ClaimIdentity, EventRow, NewStep, StepRow
 
+from .families import Families
 from .matching import ends, mark_of, to_millisecond
 from .records import EventRecord, JobRecord
-from .tables import Tables
 
 
-class Waiting(Tables):
+class Waiting(Families):
     def load_steps(self, job_id: UUID) -> list[StepRow]:
         with self._lock:
             stored = self._steps.get(job_id, {}) | self._blocks.pending_steps(job_id)
@@ -84,7 +84,7 @@ class Waiting(Tables):
                 if woken >= limit:
                     break
                 woken += self._wake_if_answered(self._live[job_id], now)
-            return woken
+            return woken + self._wake_missed_parents(limit - woken)
 
     def now(self) -> datetime:
         return clock.now()

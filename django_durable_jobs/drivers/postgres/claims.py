@@ -23,8 +23,8 @@ from django_durable_jobs.store.rows import (
 )
 
 from .executor import Executor
+from .families import Families
 from .rowmaps import buried_job, claimed_job, identities
-from .session import Session
 
 logger = logging.getLogger("django_durable_jobs.store")
 
@@ -38,7 +38,7 @@ _PASSES_AT_MOST: Final = 4
 Lane = tuple[int, str, str]
 
 
-class Claims(Session):
+class Claims(Families):
     """The claim's verbs."""
 
     def __init__(self, executor: Executor | None = None) -> None:
@@ -151,6 +151,7 @@ class Claims(Session):
                 "stop_reason": WORKERS_LOST,
             },
         )
+        self._follow_ends((row[17], row[18]) for row in rows)
         return Rescued(
             claimed=tuple(claimed_job(row, worker_id) for row in rows if row[15] == RUNNING),
             buried=tuple(buried_job(row) for row in rows if row[15] != RUNNING),

@@ -10,14 +10,14 @@ from uuid import UUID
 from django_durable_jobs.clock import shift
 from django_durable_jobs.store.rows import EventRow, StepRow, Wake
 
+from .families import Families
 from .rowmaps import cursor_parameters, event_row
-from .session import Session
 
 WOKEN_AT_MOST: Final = 1_000
 """Rows that one waking statement moves; it is repeated while it moves that many."""
 
 
-class Events(Session):
+class Events(Families):
     """The verbs of events."""
 
     def publish(
@@ -78,4 +78,4 @@ class Events(Session):
     def wake_missed(self, *, limit: int) -> int:
         rows = self.executor.fetch("wake_missed", {"shift": shift(), "limit": limit})
         self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
-        return len(rows)
+        return len(rows) + self._wake_missed_parents(limit - len(rows))

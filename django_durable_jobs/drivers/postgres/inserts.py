@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import groupby
 from typing import Any, Final
 
 import psycopg
@@ -52,18 +54,18 @@ class Inserts(Session):
     def insert(self, jobs: Sequence[NewJob], *, on_conflict: ConflictPolicy) -> list[Inserted]:
         if any(job.idempotency_key is not None for job in jobs):
             return self._insert_keyed(jobs, on_conflict)
-        if len(jobs) <= ROWS_AT_MOST:
-            answers = self._insert(jobs)
-        else:
-            answers = {}
-            with self.executor.transaction():
-                for start in range(0, len(jobs), ROWS_AT_MOST):
-                    answers |= self._insert(jobs[start : start + ROWS_AT_MOST])
+        parts = list(_parts(jobs))
+        answers: dict[Any, Inserted] = {}
+        with self.executor.transaction() if len(parts) > 1 else nullcontext():
+            for part in parts:
+                answers |= self._insert_or_find(part, on_conflict)
         return [answers[job.id] for job in jobs]
 
     def _insert(self, jobs: Sequence[NewJob]) -> dict[Any, Inserted]:
+        """Insert *jobs*, of one kind; those that meet what is there are left out."""
         parameters = {name: [read(job) for job in jobs] for name, read in _COLUMNS.items()}
-        rows = self.executor.fetch("insert", {"shift": shift(), **parameters})
+        statement = "insert_children" if _is_child(jobs[0]) else "insert"
+        rows = self.executor.fetch(statement, {"shift": shift(), **parameters})
         return {row[0]: Inserted(row[0], True, *row[1:]) for row in rows}
 
     def _insert_keyed(self, jobs: Sequence[NewJob], on_conflict: ConflictPolicy) -> list[Inserted]:
@@ -74,9 +76,8 @@ class Inserts(Session):
         try:
             # A savepoint inside the user's transaction: what fails here leaves it usable.
             with self.executor.transaction(), self._lock_timeout(waits.total_seconds()):
-                for start in range(0, len(ordered), ROWS_AT_MOST):
-                    chunk = ordered[start : start + ROWS_AT_MOST]
-                    answers |= self._insert_or_find(chunk, on_conflict)
+                for part in _parts(ordered):
+                    answers |= self._insert_or_find(part, on_conflict)
         except (OperationalError, psycopg.OperationalError) as error:
             if _sqlstate(error) in _CONTENDED:
                 raise KeyContended(jobs[0].name, waits.total_seconds()) from error
@@ -88,21 +89,31 @@ class Inserts(Session):
     ) -> dict[Any, Inserted]:
         answers = self._insert(jobs)
         missing = [job for job in jobs if job.id not in answers]
-        if missing:
-            answers |= self._holders(missing)
+        answers |= self._found(missing)
         if on_conflict == "raise":
             for job in missing:
-                if job.id in answers:
+                # A child that is there under its own id holds no key of another.
+                if job.id in answers and answers[job.id].id != job.id:
                     raise JobDuplicate(job.name, str(answers[job.id].id))
         # The holder finished between the insert and the look: its key is free now.
         freed = [job for job in missing if job.id not in answers]
         if freed:
             answers |= self._insert(freed)
-            answers |= self._holders([job for job in freed if job.id not in answers])
+            answers |= self._found([job for job in freed if job.id not in answers])
             for job in freed:
                 if job.id not in answers:
                     raise KeyContended(job.name, 0)
         return answers
+
+    def _found(self, jobs: Sequence[NewJob]) -> dict[Any, Inserted]:
+        """What *jobs* met: the children that are there already, the holders of the keys."""
+        answers: dict[Any, Inserted] = {}
+        ids = [job.id for job in jobs if _is_child(job)]
+        if ids:
+            rows = self.executor.fetch("find_jobs", {"shift": shift(), "ids": ids})
+            answers = {row[0]: Inserted(row[0], False, *row[1:]) for row in rows}
+        keyed = [job for job in jobs if job.idempotency_key is not None and job.id not in answers]
+        return answers | self._holders(keyed)
 
     def _holders(self, jobs: Sequence[NewJob]) -> dict[Any, Inserted]:
         if not jobs:
@@ -117,6 +128,18 @@ class Inserts(Session):
             },
         )
         return {jobs[row[0] - 1].id: Inserted(row[1], False, *row[2:]) for row in rows}
+
+
+def _is_child(job: NewJob) -> bool:
+    return job.family_id is not None
+
+
+def _parts(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """Cut *jobs* into what one statement inserts: not too many, and children apart."""
+    for _, alike in groupby(jobs, key=_is_child):
+        part = list(alike)
+        for start in range(0, len(part), ROWS_AT_MOST):
+            yield part[start : start + ROWS_AT_MOST]
 
 
 def _sqlstate(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from django_durable_jobs.states import STATES
 from django_durable_jobs.store.rows import (
     AttemptRow,
     BuriedJob,
+    ChildRow,
     ClaimedJob,
     ClaimIdentity,
     Cursor,
@@ -26,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 def claimed_job(row: Row, worker_id: str) -> ClaimedJob:
-    """The first 15 columns of ``claim.sql`` and ``rescue.sql``."""
+    """The first 15 columns of ``claim.sql`` and ``rescue.sql``, and the last."""
     return ClaimedJob(
         identity=ClaimIdentity(row[0], worker_id, row[1]),
         name=row[2],
@@ -42,6 +43,7 @@ def claimed_job(row: Row, worker_id: str) -> ClaimedJob:
         unknown_since=row[12],
         code_version=row[13],
         generation=row[14],
+        awaited_version=row[-1],
     )
 
 
@@ -92,6 +94,11 @@ def step_row(row: Row) -> StepRow:
 def event_row(row: Row) -> EventRow:
     """A row of ``find_event.sql``."""
     return EventRow(*row)
+
+
+def child_row(row: Row) -> ChildRow:
+    """A row of ``children.sql``."""
+    return ChildRow(*row)
 
 
 def attempt_row(row: Row) -> AttemptRow:

@@ -64,20 +64,28 @@ class Runs(Events):
                 "messages": [failure and failure.message for failure in failures],
                 "tracebacks": [failure and failure.traceback for failure in failures],
                 "fingerprints": [failure and failure.fingerprint for failure in failures],
+                "code_versions": [settlement.code_version for settlement in settlements],
+                "awaited_versions": [settlement.awaited_version for settlement in settlements],
+                "replay_warnings": [settlement.replay_warning for settlement in settlements],
             },
         )
+        self._follow_ends((row[4], row[5]) for row in rows)
         answers = {(row[0], row[1]): None if row[3] else row[2] for row in rows}
         landed = [
             answers[settlement.identity.job_id, settlement.identity.claim]
             for settlement in settlements
         ]
         parked = [
-            settlement.identity.job_id
+            settlement
             for settlement, has_landed in zip(settlements, landed, strict=True)
-            if has_landed and settlement.waits
+            if has_landed
         ]
-        if parked:
-            self.wake_waiters(parked)
+        waiting = [settlement.identity.job_id for settlement in parked if settlement.waits]
+        if waiting:
+            self.wake_waiters(waiting)
+        calling = [settlement.identity.job_id for settlement in parked if settlement.calls]
+        if calling:
+            self.wake_parents(calling)
         return landed
 
     def record_progress(self, identity: ClaimIdentity, progress: str) -> bool:

@@ -34,9 +34,12 @@ test_fences         every fenced write against every way of losing a claim
 test_rescue         lapsed leases taken again, or buried
 test_steps          checkpoints
 test_events         what a wait may take, and whom a publish wakes
+test_children       whom the end of a child makes due; children that are held
 test_listening      wakes
 test_matrix         the table of allowed moves, and that nothing else moves
 test_operations     requeue, cancel, promote, remove
+test_requeue        requeue from a step
+test_versions       versions of a job's code
 test_list           pages, filters, depth
 test_pauses         paused queues
 test_bounds         probe, renewal, the clock
@@ -55,6 +58,12 @@ pytest.register_assert_rewrite(
 
 from .fixtures import clock  # noqa: E402 - see above
 from .test_bounds import TestClock, TestProbe, TestRenewal  # noqa: E402 - see above
+from .test_children import (  # noqa: E402 - see above
+    TestChildren,
+    TestHeldChildren,
+    TestLastChild,
+    TestMissedParents,
+)
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
 from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
@@ -70,26 +79,32 @@ from .test_operations import (  # noqa: E402 - see above
 )
 from .test_pauses import TestPauses  # noqa: E402 - see above
 from .test_payloads import TestAsciiEscapes, TestPayloads  # noqa: E402 - see above
+from .test_requeue import TestRequeueFromAStep  # noqa: E402 - see above
 from .test_rescue import TestBurial, TestRescue  # noqa: E402 - see above
 from .test_settle import TestParking, TestSettle, TestUnknownNames  # noqa: E402 - see above
 from .test_steps import TestSteps  # noqa: E402 - see above
 from .test_transactions import TestTransactions  # noqa: E402 - see above
+from .test_versions import TestVersions, TestVersionWaits  # noqa: E402 - see above
 
 __all__ = [
     "TestArm",
     "TestAsciiEscapes",
     "TestBurial",
     "TestCancel",
+    "TestChildren",
     "TestClaim",
     "TestClaimBounds",
     "TestClock",
     "TestEnqueue",
     "TestFences",
+    "TestHeldChildren",
     "TestIdempotencyKeys",
+    "TestLastChild",
     "TestList",
     "TestListening",
     "TestMatching",
     "TestMatrix",
+    "TestMissedParents",
     "TestMissedWakes",
     "TestParking",
     "TestPauses",
@@ -99,12 +114,15 @@ __all__ = [
     "TestRemove",
     "TestRenewal",
     "TestRequeue",
+    "TestRequeueFromAStep",
     "TestRescue",
     "TestSettle",
     "TestStats",
     "TestSteps",
     "TestTransactions",
     "TestUnknownNames",
+    "TestVersionWaits",
+    "TestVersions",
     "TestWaking",
     "clock",
 ]

@@ -13,7 +13,7 @@ from uuid import UUID
 from django_durable_jobs import clock as moved_clock
 from django_durable_jobs import states
 from django_durable_jobs.store import JobStore
-from django_durable_jobs.store.ids import new_id
+from django_durable_jobs.store.ids import family_id, new_id, sibling_id
 from django_durable_jobs.store.rows import (
     AttemptRow,
     ClaimedJob,
@@ -52,6 +52,15 @@ class Everything:
     job: JobRow | None
     steps: list[StepRow]
     attempts: list[AttemptRow]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A parent's claim, the step in which it waits, and its children in order."""
+
+    parent: ClaimIdentity
+    step: str
+    ids: list[UUID]
 
 
 def new_job(**options: Any) -> NewJob:
@@ -115,6 +124,62 @@ def parked(store: JobStore, *, queue: str = "default", **wait: Any) -> tuple[UUI
     step = put_wait(store, identity, **wait)
     assert settle(store, identity, states.SUSPENDED, give_back=True, waits=True)
     return identity.job_id, step
+
+
+def family(
+    store: JobStore,
+    count: int,
+    *,
+    at_once: int | None = None,
+    parent: ClaimIdentity | None = None,
+    step: str = "ship",
+    generation: int = 0,
+    **child: Any,
+) -> Family:
+    """A running parent that has called *count* children in queue ``children``, not parked yet."""
+    parent = parent or claimed(store)
+    jobs = new_children(parent, count, at_once=at_once, step=step, generation=generation, **child)
+    insert(store, *jobs)
+    store.put_step(
+        parent,
+        NewStep(step, 1, "calling", family_id=jobs[0].id, children=count, children_at_once=at_once),
+    )
+    return Family(parent, step, [job.id for job in jobs])
+
+
+def new_children(
+    parent: ClaimIdentity,
+    count: int,
+    *,
+    at_once: int | None = None,
+    step: str = "ship",
+    generation: int = 0,
+    **options: Any,
+) -> list[NewJob]:
+    """The children of a step, those beyond *at_once* held."""
+    first = family_id(parent.job_id, step, generation)
+    return [
+        new_job(
+            id=sibling_id(first, index),
+            parent_id=parent.job_id,
+            parent_step=step,
+            family_id=first,
+            is_held=at_once is not None and index >= at_once,
+            **{"name": "shop.ship", "queue": "children", **options},
+        )
+        for index in range(count)
+    ]
+
+
+def parked_family(store: JobStore, count: int, **options: Any) -> Family:
+    """A parent suspended without an end on a call of *count* children, all of them waiting."""
+    made = family(store, count, **options)
+    park_calling(store, made.parent)
+    return made
+
+
+def park_calling(store: JobStore, parent: ClaimIdentity) -> None:
+    assert settle(store, parent, states.SUSPENDED, give_back=True, calls=True)
 
 
 def publish(

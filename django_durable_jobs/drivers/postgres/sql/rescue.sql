@@ -2,9 +2,10 @@
 --
 -- A buried job is settled here and answered once, by the statement that settled it.
 --
--- Locks: the lapsed rows in id order, SKIP LOCKED.
--- Index: x_jobs_running_idx; the update by primary key.
--- Bound: :limit rows; reads the rows that are running.
+-- Locks: the lapsed rows in id order, SKIP LOCKED; then held siblings and parents of the buried.
+-- Index: x_jobs_running_idx; the update by primary key; x_jobs_live_children_idx.
+-- Bound: :limit rows, and so many siblings and parents; reads the rows that are running.
+\set end_children `cat fragments/end_children.sql`
 with clock as materialized (
   select statement_timestamp() + :'shift'::interval as now
 ), lapsed as (
@@ -38,7 +39,8 @@ with clock as materialized (
    where j.id = l.id
   returning j.id, j.claims, j.name, j.queue, j.input::text as input, j.attempt, j.max_attempts,
             j.tenant_id, j.enqueued_by, j.trace_parent, j.created_at, clock.now as claimed_at,
-            j.unknown_since, j.code_version, j.generation, j.state, j.last_error
+            j.unknown_since, j.code_version, j.generation, j.state, j.last_error,
+            j.awaited_version, j.family_id, j.parent_id, j.parent_step
 ), history as (
   insert into x_job_attempts (
            job_id, claim, attempt, outcome, message, worker_id, started_at, finished_at)
@@ -48,9 +50,15 @@ with clock as materialized (
     from lapsed l
     join moved m on m.id = l.id, clock
   on conflict (job_id, claim) do nothing
-)
-select id, claims, name, queue, input, attempt, max_attempts, tenant_id, enqueued_by,
-       trace_parent, created_at, claimed_at, unknown_since, code_version, generation, state,
-       last_error
-  from moved
- order by id;
+), ended as (
+  select m.id, m.family_id, m.parent_id, m.parent_step, false as was_held
+    from moved m
+   where m.family_id is not null and m.state <> 'running'
+), :end_children
+select m.id, m.claims, m.name, m.queue, m.input, m.attempt, m.max_attempts, m.tenant_id,
+       m.enqueued_by, m.trace_parent, m.created_at, m.claimed_at, m.unknown_since,
+       m.code_version, m.generation, m.state, m.last_error,
+       ended.parent_id, array(select woken.queue from woken), m.awaited_version
+  from moved m
+  left join ended on ended.id = m.id
+ order by m.id;

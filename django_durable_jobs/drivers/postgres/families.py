@@ -1,0 +1,68 @@
+"""Children: what became of them, and the wakes of the parents that wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+from django_durable_jobs.clock import shift
+from django_durable_jobs.store.rows import ChildRow, Wake
+
+from .rowmaps import child_row
+from .session import Session
+
+
+class Families(Session):
+    """The verbs of parents and children."""
+
+    def children(self, family_id: UUID, count: int) -> list[ChildRow]:
+        if count < 1:
+            return []
+        last = UUID(int=family_id.int + count - 1)
+        rows = self.executor.fetch("children", {"first": family_id, "last": last})
+        return [child_row(row) for row in rows]
+
+    def wake_parents(self, job_ids: Collection[UUID]) -> int:
+        queues = self._wake_parents(job_ids)
+        self._wake_queues(queues)
+        return len(queues)
+
+    def _wake_parents(self, job_ids: Collection[UUID]) -> list[str]:
+        """Do so, and answer the queue of each that was woken."""
+        if not job_ids:
+            return []
+        rows = self.executor.fetch("wake_parents", {"shift": shift(), "ids": list(job_ids)})
+        return [row[0] for row in rows]
+
+    def _wake_missed_parents(self, limit: int) -> int:
+        if limit < 1:
+            return 0
+        rows = self.executor.fetch("wake_missed_parents", {"shift": shift(), "limit": limit})
+        self._wake_queues([row[0] for row in rows])
+        return len(rows)
+
+    def _follow_ends(self, ends: Iterable[tuple[Any, Any]]) -> None:
+        """After the commit: look once more for the parents of ended children, tell the workers.
+
+        Call it in the transaction of the statement that ended them, so that it is forgotten
+        with a savepoint that is rolled back.
+
+        Args:
+            ends: Of each row that the statement answered: the parent of the child that
+                ended, or None, and the queues that got work by that.
+        """
+        parents: set[UUID] = set()
+        queues: set[str] = set()
+        for parent_id, woken in ends:
+            if parent_id is not None:
+                parents.add(parent_id)
+            queues.update(woken)
+        if parents or queues:
+            self.on_commit(lambda: self._look_again(parents, queues))
+
+    def _look_again(self, parents: set[UUID], queues: set[str]) -> None:
+        self._wake_queues([*queues, *self._wake_parents(sorted(parents))])
+
+    def _wake_queues(self, queues: Collection[str]) -> None:
+        self.wake([Wake(queue) for queue in sorted(set(queues))])
