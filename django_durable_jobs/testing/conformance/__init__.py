@@ -34,6 +34,8 @@ test_fences         every fenced write against every way of losing a claim
 test_rescue         lapsed leases taken again, or buried
 test_steps          checkpoints
 test_events         what a wait may take, and whom a publish wakes
+test_event_filters  addressed events, waits since the enqueue or for any of several
+test_event_cursors  what a wait has refused
 test_children       whom the end of a child makes due; children that are held
 test_listening      wakes
 test_matrix         the table of allowed moves, and that nothing else moves
@@ -66,6 +68,13 @@ from .test_children import (  # noqa: E402 - see above
 )
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
+from .test_event_cursors import TestCursors  # noqa: E402 - see above
+from .test_event_filters import (  # noqa: E402 - see above
+    TestAddressedEvents,
+    TestAlternatives,
+    TestEventPayloads,
+    TestWaitsSinceTheEnqueue,
+)
 from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
 from .test_fences import TestFences  # noqa: E402 - see above
 from .test_list import TestList, TestStats  # noqa: E402 - see above
@@ -87,6 +96,8 @@ from .test_transactions import TestTransactions  # noqa: E402 - see above
 from .test_versions import TestVersions, TestVersionWaits  # noqa: E402 - see above
 
 __all__ = [
+    "TestAddressedEvents",
+    "TestAlternatives",
     "TestArm",
     "TestAsciiEscapes",
     "TestBurial",
@@ -95,7 +106,9 @@ __all__ = [
     "TestClaim",
     "TestClaimBounds",
     "TestClock",
+    "TestCursors",
     "TestEnqueue",
+    "TestEventPayloads",
     "TestFences",
     "TestHeldChildren",
     "TestIdempotencyKeys",
@@ -123,6 +136,7 @@ __all__ = [
     "TestUnknownNames",
     "TestVersionWaits",
     "TestVersions",
+    "TestWaitsSinceTheEnqueue",
     "TestWaking",
     "clock",
 ]

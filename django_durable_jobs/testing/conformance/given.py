@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django_durable_jobs import clock as moved_clock
 from django_durable_jobs import states
+from django_durable_jobs.events.cursor import refuse
 from django_durable_jobs.store import JobStore
 from django_durable_jobs.store.ids import family_id, new_id, sibling_id
 from django_durable_jobs.store.rows import (
@@ -190,10 +191,26 @@ def publish(
     key: str | None = None,
     ttl: timedelta = TTL,
     event_id: UUID | None = None,
+    job_id: UUID | None = None,
 ) -> UUID:
     event_id = event_id or new_id()
-    store.publish(event_id, name, payload, key=key, ttl=ttl)
+    store.publish(event_id, name, payload, key=key, ttl=ttl, job_id=job_id)
     return event_id
+
+
+def refuse_found(store: JobStore, identity: ClaimIdentity, wait: StepRow) -> StepRow:
+    """Refuse the event that *wait* would take; the wait with its new cursor."""
+    event = store.find_event(wait)
+    assert event is not None
+    step = NewStep(
+        wait.name, wait.seq, "waiting", event=wait.event, cursor=refuse(wait.cursor, event)
+    )
+    return store.put_step(identity, step)
+
+
+def park_unlooked(store: JobStore, identity: ClaimIdentity) -> None:
+    """Park a run as if it waited for nothing, so that the store does not look once more."""
+    assert settle(store, identity, states.SUSPENDED, give_back=True)
 
 
 def found(store: JobStore, wait: StepRow) -> UUID | None:
