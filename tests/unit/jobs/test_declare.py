@@ -339,3 +339,47 @@ def test_a_queue_that_the_settings_do_not_list_is_a_problem(settings) -> None:
         "Job 'shop.a' names queue 'mail', which is not declared. Declared queues: 'default'. "
         "Add 'mail' to DURABLE_JOBS[\"QUEUES\"] or change the job."
     ]
+
+
+# -- versions ----------------------------------------------------------------------------------
+
+
+def test_a_job_has_no_version_unless_one_is_declared() -> None:
+    declared = job(body)
+
+    assert (declared.version, declared.on_version_change) == ("", "continue")
+
+
+@pytest.mark.parametrize("rule", ["continue", "fail", "wait"])
+def test_a_version_and_what_becomes_of_other_ones_are_declared(rule: Any) -> None:
+    declared = job(version="2026-07", on_version_change=rule)(body)
+
+    assert (declared.version, declared.on_version_change) == ("2026-07", rule)
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        (2, "has a version that is of type int, not text."),
+        ("  ", "has a version that is blank."),
+        ("a\0", "has a version that holds a NUL character, which PostgreSQL cannot store."),
+        ("x" * 201, "has a version that takes 201 bytes as UTF-8; the limit is 200."),
+    ],
+)
+def test_a_version_that_cannot_be_stored_is_refused(version: Any, reason: str) -> None:
+    assert refusal(body, version=version) == f"Job '{HERE}.body' {reason}"
+
+
+def test_a_rule_for_changes_without_a_version_is_refused() -> None:
+    assert refusal(body, on_version_change="wait") == (
+        f"Job '{HERE}.body' has an on_version_change and no version that could change. "
+        'Declare one: version="1".'
+    )
+
+
+@pytest.mark.parametrize("rule", ["ignore", "", 1, True, ["fail"]])
+def test_a_rule_that_is_none_of_the_choices_is_refused(rule: Any) -> None:
+    assert refusal(body, version="1", on_version_change=rule) == (
+        f"Job '{HERE}.body' has an on_version_change that is not one of its choices. "
+        "Choose one of 'continue', 'fail', 'wait'."
+    )

@@ -17,7 +17,14 @@ from django_durable_jobs.exceptions import (
     SuspensionSwallowed,
 )
 from django_durable_jobs.policies.retry import Retry
-from django_durable_jobs.settle import Parked, Returned, settlement_of, settlement_of_unknown
+from django_durable_jobs.settle import (
+    UNVERSIONED,
+    Parked,
+    Returned,
+    settlement_of,
+    settlement_of_other_version,
+    settlement_of_unknown,
+)
 from django_durable_jobs.store.ids import new_id
 from django_durable_jobs.store.rows import ClaimedJob, ClaimIdentity
 
@@ -241,3 +248,51 @@ def test_how_long_an_unknown_name_is_kept_is_a_setting(settings):
     claimed = replace(CLAIMED, unknown_since=NOW - timedelta(seconds=60))
 
     assert settlement_of_unknown(claimed).state == "dead"
+
+
+# -- other versions
+
+
+def other_version(*, code_version="1", awaited="1", **age):
+    since = NOW - timedelta(**age) if age else None
+    return settlement_of_other_version(
+        replace(CLAIMED, code_version=code_version, awaited_version=awaited, unknown_since=since)
+    )
+
+
+def test_a_run_that_waits_for_its_version_is_given_back_with_its_attempt():
+    settlement = other_version()
+
+    assert (settlement.state, settlement.give_back) == ("ready", True)
+    assert settlement.awaited_version == "1"
+    assert not settlement.unknown_name
+    # The code that did not run it must not become the one that ran it last.
+    assert settlement.code_version is None
+
+
+@pytest.mark.parametrize(
+    ("age", "delay"), [(0, 30), (29, 30), (31, 31), (600, 600), (1800, 1800), (10**8, 1800)]
+)
+def test_it_is_looked_at_again_after_a_growing_pause_and_never_given_up(age, delay):
+    settlement = other_version(seconds=age)
+
+    assert (settlement.state, settlement.delay) == ("ready", timedelta(seconds=delay))
+
+
+@pytest.mark.parametrize("awaited", ["", "0"])
+def test_the_pause_begins_anew_for_another_version_and_after_an_unknown_name(awaited):
+    assert other_version(awaited=awaited, hours=5).delay == timedelta(seconds=30)
+
+
+def test_a_run_that_was_begun_without_a_version_waits_for_that():
+    settlement = other_version(code_version="", awaited=UNVERSIONED, seconds=90)
+
+    assert (settlement.awaited_version, settlement.delay) == ("(none)", timedelta(seconds=90))
+
+
+def test_a_wait_for_a_version_does_not_make_a_name_unknown_for_long():
+    claimed = replace(CLAIMED, awaited_version="1", unknown_since=NOW - timedelta(days=30))
+
+    settlement = settlement_of_unknown(claimed)
+
+    assert (settlement.state, settlement.delay) == ("ready", timedelta(seconds=30))
