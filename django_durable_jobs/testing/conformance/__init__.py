@@ -36,6 +36,7 @@ test_steps          checkpoints
 test_events         what a wait may take, and whom a publish wakes
 test_event_filters  addressed events, waits since the enqueue or for any of several
 test_event_cursors  what a wait has refused
+test_event_agreement  every look for an event agrees with every other
 test_children       whom the end of a child makes due; children that are held
 test_listening      wakes
 test_matrix         the table of allowed moves, and that nothing else moves
@@ -68,6 +69,7 @@ from .test_children import (  # noqa: E402 - see above
 )
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
+from .test_event_agreement import TestAgreement  # noqa: E402 - see above
 from .test_event_cursors import TestCursors  # noqa: E402 - see above
 from .test_event_filters import (  # noqa: E402 - see above
     TestAddressedEvents,
@@ -97,6 +99,7 @@ from .test_versions import TestVersions, TestVersionWaits  # noqa: E402 - see ab
 
 __all__ = [
     "TestAddressedEvents",
+    "TestAgreement",
     "TestAlternatives",
     "TestArm",
     "TestAsciiEscapes",
