@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from .jobs import JobDefinition, JobResult, job
     from .policies.retry import Retry
     from .settle import Settled
-    from .steps import JobContext
+    from .steps import AsyncJobContext, JobContext
 
 # Imported at first use: a settings module or an AppConfig may import this package.
 _HOMES: Final = {
+    "AsyncJobContext": "steps",
     "Event": "events",
     "JobContext": "steps",
     "JobDefinition": "jobs",
@@ -42,6 +43,7 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "AsyncJobContext",
     "Event",
     "JobContext",
     "JobDefinition",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import (
     Any,
     Concatenate,
@@ -22,7 +22,7 @@ from django_durable_jobs.durations import Duration, parse_duration
 from django_durable_jobs.enqueue.options import MAX_ATTEMPTS, check_priority
 from django_durable_jobs.exceptions import DeclarationInvalid, DurationInvalid, OptionInvalid
 from django_durable_jobs.policies.retry import Retry
-from django_durable_jobs.steps import JobContext
+from django_durable_jobs.steps import AsyncJobContext, JobContext
 from django_durable_jobs.store.definition import OnVersionChange
 from django_durable_jobs.store.names import name_fault
 
@@ -39,11 +39,23 @@ class Declare(Protocol):
     """The decorator that ``@job(...)`` answers."""
 
     @overload
+    def __call__(
+        self, fn: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, R]], /
+    ) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> JobDefinition[P, R]: ...
+    @overload
     def __call__(self, fn: Callable[Concatenate[JobContext, P], R], /) -> JobDefinition[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> JobDefinition[P, R]: ...
 
 
+@overload
+def job(
+    fn: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, R]], /
+) -> JobDefinition[P, R]: ...
+@overload
+def job(fn: Callable[P, Coroutine[Any, Any, R]], /) -> JobDefinition[P, R]: ...
 @overload
 def job(fn: Callable[Concatenate[JobContext, P], R], /) -> JobDefinition[P, R]: ...
 @overload
@@ -81,10 +93,10 @@ def job(
     version: str = "",
     on_version_change: OnVersionChange | None = None,
 ) -> Any:
-    """Declare a function as a job.
+    """Declare a function, plain or ``async def``, as a job.
 
     The signature is the schema of its input; a first parameter called ``ctx`` is given the
-    ``JobContext``.
+    ``JobContext``, or the ``AsyncJobContext`` of an async function.
 
     Args:
         name: Stored with every job; ``<app_label>.<function>`` if omitted. Give one before
@@ -98,7 +110,7 @@ def job(
         tenant: From the input to the tenant whose work it is.
         on_settled: Called once with a ``Settled`` value after the job finished.
         atomic: Body and settle are one transaction of the jobs database: its effects there
-            happen exactly once. Steps are refused in it.
+            happen exactly once. Steps are refused in it. For plain functions only.
         aliases: Earlier names of this job; stored jobs under them are run by it.
         version: Of its code, of your own choosing. Change it when a run that was begun by the
             earlier code should not simply go on in this one.
@@ -114,7 +126,7 @@ def job(
     """
 
     def declare(function: Callable[..., Any]) -> JobDefinition[..., Any]:
-        _require_plain_function(function)
+        _require_function(function)
         wanted = _default_name(function) if name is None else name
         label = _name(function.__qualname__, "a name", wanted)
         definition: JobDefinition[..., Any] = JobDefinition(
@@ -128,7 +140,7 @@ def job(
                 idempotency_key=_callable(label, "an idempotency_key", idempotency_key),
                 tenant=_callable(label, "a tenant", tenant),
                 on_settled=_callable(label, "an on_settled", on_settled),
-                atomic=_flag(label, atomic),
+                atomic=_atomic(label, atomic, function),
                 aliases=_aliases(label, aliases),
                 version=_version(label, version),
                 on_version_change=_on_version_change(label, on_version_change, version),
@@ -140,19 +152,13 @@ def job(
     return declare if fn is None else declare(fn)
 
 
-def _require_plain_function(function: Any) -> None:
+def _require_function(function: Any) -> None:
     label = getattr(function, "__qualname__", type(function).__name__)
     if not inspect.isfunction(function):
         raise DeclarationInvalid(
-            label, "is not a function.", "Put @job on a plain function, outermost."
+            label, "is not a function.", "Put @job on a def or an async def, outermost."
         )
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise DeclarationInvalid(
-            label,
-            "is an async function, which jobs cannot be yet.",
-            "Declare a plain function; call async code in it with asgiref's async_to_sync.",
-        )
-    if inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise DeclarationInvalid(
             label, "is a generator: calling it would run nothing.", "Return instead of yield."
         )
@@ -209,9 +215,15 @@ def _on_version_change(job: str, value: object, version: str) -> OnVersionChange
     return cast("OnVersionChange", value)
 
 
-def _flag(job: str, value: object) -> bool:
+def _atomic(job: str, value: object, function: Callable[..., Any]) -> bool:
     if not isinstance(value, bool):
         raise DeclarationInvalid(job, "has an atomic that is neither True nor False.")
+    if value and inspect.iscoroutinefunction(function):
+        raise DeclarationInvalid(
+            job,
+            "is atomic and async, but a transaction of Django's holds plain code only.",
+            "Declare a plain function, or do the database work in ctx.step.atomic().",
+        )
     return value
 
 

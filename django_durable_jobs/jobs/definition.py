@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, update_wrapper
-from inspect import Signature
+from inspect import Signature, iscoroutinefunction
 from types import SimpleNamespace
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 
-from django_durable_jobs.enqueue import Options, prepare, send
+from django_durable_jobs.enqueue import Options, send
 from django_durable_jobs.enqueue.options import check_name
 from django_durable_jobs.exceptions import (
     DeclarationInvalid,
-    InputInvalid,
     JobNotFound,
-    OptionInvalid,
     PayloadInvalid,
-    PayloadTooLarge,
     PayloadTypeUnsupported,
     QueueNotDeclared,
     ResultUnserializable,
 )
 from django_durable_jobs.payloads import Codec
 from django_durable_jobs.policies.retry import Retry
-from django_durable_jobs.steps import JobContext
+from django_durable_jobs.steps import AsyncJobContext, JobContext, RunContext
+from django_durable_jobs.steps.effects import only_on_jobs_database
 from django_durable_jobs.store import get_store
 from django_durable_jobs.store.definition import OnVersionChange
-from django_durable_jobs.store.rows import Inserted, NewJob
+from django_durable_jobs.store.rows import NewJob
 
+from .enqueuer import Enqueuer
 from .inputs import InputSchema, resolve_hint, signature_of
 from .registry import declared_queues
 from .result import JobResult
@@ -70,10 +69,12 @@ class JobDefinition(Generic[P, R]):
         aliases: Earlier names, under which stored jobs are still run.
         source: Where it is declared, for messages.
         version: Of its code, stored with every job; "" when none was declared.
+        is_async: Its function is an ``async def``.
     """
 
-    def __init__(self, fn: Callable[..., R], declaration: Declaration) -> None:
+    def __init__(self, fn: Callable[..., Any], declaration: Declaration) -> None:
         self.fn = fn
+        self.is_async = iscoroutinefunction(fn)
         self.declaration = declaration
         self.name = declaration.name
         self.queue = declaration.queue
@@ -97,7 +98,8 @@ class JobDefinition(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> R:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as it is written; an async one answers its coroutine."""
         try:
             return self.fn(*args, **kwargs)
         except TypeError as error:
@@ -163,19 +165,32 @@ class JobDefinition(Generic[P, R]):
         """Run the body here and now, on input as a worker would see it.
 
         Nothing is stored: steps run unrecorded, and a wait is refused. The result has been
-        through its JSON form and back.
+        through its JSON form and back. An async body runs to its end before this returns;
+        async code awaits ``acall`` instead.
 
         Raises:
             InputInvalid: The arguments do not fit the signature.
             StepRefused: The body waits.
         """
+        if self.is_async:
+            return async_to_sync(self._await_body)(self.inputs.bind(args, kwargs))
         values = self.load_input(self.inputs.bind(args, kwargs))
         store = get_store()
         context = JobContext.inline(self.name, store=store, atomic_job=self.atomic)
         if self.atomic:
-            with store.atomic():
+            with store.atomic(), only_on_jobs_database(f"The atomic job '{self.name}'"):
                 return self.load_result(self.dump_result(self.run(context, values)))
         return self.load_result(self.dump_result(self.run(context, values)))
+
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """``call`` from async code: an async body is awaited, a plain one runs in a thread."""
+        if self.is_async:
+            return await self._await_body(self.inputs.bind(args, kwargs))
+        return await sync_to_async(self.call, thread_sensitive=True)(*args, **kwargs)
+
+    async def _await_body(self, text: str) -> R:
+        context = AsyncJobContext.inline(self.name, store=get_store())
+        return self.load_result(self.dump_result(await self.run(context, self.load_input(text))))
 
     # -- as the child of a step
 
@@ -199,8 +214,8 @@ class JobDefinition(Generic[P, R]):
 
     # -- the run
 
-    def run(self, context: JobContext, values: Mapping[str, Any]) -> R:
-        """Call the body."""
+    def run(self, context: RunContext, values: Mapping[str, Any]) -> Any:
+        """Call the body; what it answers, which is a coroutine if it is async."""
         if self.inputs.takes_context:
             return self.fn(context, **values)
         return self.fn(**values)
@@ -278,123 +293,3 @@ class JobDefinition(Generic[P, R]):
 
     def _attributes(self, text: str) -> SimpleNamespace:
         return SimpleNamespace(**self.load_input(text))
-
-
-class Enqueuer(Generic[P, R]):
-    """A job with options; answers of ``using()``."""
-
-    def __init__(self, definition: JobDefinition[P, R], options: Options) -> None:
-        self._definition = definition
-        self._options = options
-
-    def using(self, **options: Any) -> Enqueuer[P, R]:
-        """These options and more; a later one wins."""
-        merged = self._options.merged(self._definition.name, options)
-        return Enqueuer(self._definition, merged)
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
-        """See ``JobDefinition.enqueue``."""
-        (result,) = self._send([self._definition.inputs.bind(args, kwargs)])
-        return result
-
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult[R]:
-        """``enqueue`` from async code."""
-        # Thread-sensitive, so that it runs on the connection of the caller's transaction.
-        return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
-
-    def enqueue_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[JobResult[R]]:
-        """See ``JobDefinition.enqueue_many``."""
-        return self._send(self._bind_many(inputs))
-
-    def prepare_child(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """See ``JobDefinition.prepare_child``.
-
-        Raises:
-            OptionInvalid: An option was given that a child cannot have.
-        """
-        (row,) = self._prepare_children([self._definition.inputs.bind(args, kwargs)])
-        return row
-
-    def prepare_children(self, inputs: Iterable[Mapping[str, Any]]) -> list[NewJob]:
-        """See ``JobDefinition.prepare_children``."""
-        return self._prepare_children(self._bind_many(inputs))
-
-    def send_children(self, rows: Sequence[NewJob]) -> None:
-        """See ``JobDefinition.send_children``."""
-        self._definition.send_children(rows)
-
-    @property
-    def name(self) -> str:
-        return self._definition.name
-
-    def load_result(self, text: str) -> R:
-        return self._definition.load_result(text)
-
-    def _prepare_children(self, texts: list[str]) -> list[NewJob]:
-        definition, options = self._definition, self._options
-        self._require_queue()
-        if options.idempotency_key is not None:
-            raise OptionInvalid(
-                definition.name,
-                "idempotency_key",
-                "is given to a child, whose id is made of its parent and the step.",
-                "Leave it out, or enqueue the job with ctx.step.enqueue().",
-            )
-        if not options.transactional:
-            raise OptionInvalid(
-                definition.name,
-                "transactional",
-                "is False for a child, which is stored together with its step.",
-                "Leave it out.",
-            )
-        # Two children with one key would be one job, with one id.
-        return [replace(prepare(definition, text, options), idempotency_key=None) for text in texts]
-
-    def _bind_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[str]:
-        texts: list[str] = []
-        for place, values in enumerate(inputs):
-            if not isinstance(values, Mapping):
-                raise InputInvalid(
-                    self._definition.name,
-                    [(f"[{place}]", f"is a {type(values).__name__}, not a dict of inputs")],
-                )
-            try:
-                texts.append(self._definition.inputs.bind((), values))
-            except InputInvalid as error:
-                raise InputInvalid(
-                    self._definition.name,
-                    [(_inside(place, path), message) for path, message in error.problems],
-                ) from None
-            except PayloadTooLarge as error:
-                subject = f"Input [{place}] of job '{self._definition.name}'"
-                raise PayloadTooLarge(subject, error.size, error.limit) from None
-        return texts
-
-    def _require_queue(self) -> None:
-        queue = self._options.queue or self._definition.queue
-        if queue not in (queues := declared_queues()):
-            raise QueueNotDeclared(self._definition.name, queue, queues)
-
-    def _send(self, texts: list[str]) -> list[JobResult[R]]:
-        definition, options = self._definition, self._options
-        self._require_queue()
-        if options.idempotency_key is not None and len(texts) > 1:
-            raise OptionInvalid(
-                definition.name,
-                "idempotency_key",
-                "is one key for many jobs.",
-                "Declare how the key is derived: @job(idempotency_key=lambda i: ...).",
-            )
-        answers = send(
-            [prepare(definition, text, options) for text in texts],
-            on_conflict=options.on_conflict,
-            transactional=options.transactional,
-        )
-        return [self._result(answer) for answer in answers]
-
-    def _result(self, answer: Inserted) -> JobResult[R]:
-        return JobResult(answer.id, answer.state, not answer.created, self._definition)
-
-
-def _inside(place: int, path: str) -> str:
-    return f"[{place}]{path}" if path.startswith("[") else f"[{place}].{path}"

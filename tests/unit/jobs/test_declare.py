@@ -151,23 +151,15 @@ class Callable:
     def method(self) -> None: ...
 
 
-NOT_A_FUNCTION = "is not a function. Put @job on a plain function, outermost."
-ASYNC = (
-    "is an async function, which jobs cannot be yet. "
-    "Declare a plain function; call async code in it with asgiref's async_to_sync."
-)
+NOT_A_FUNCTION = "is not a function. Put @job on a def or an async def, outermost."
+GENERATOR = "is a generator: calling it would run nothing. Return instead of yield."
 
 
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (coroutine, f"Job 'coroutine' {ASYNC}"),
-        (async_generator, f"Job 'async_generator' {ASYNC}"),
-        (
-            generator,
-            "Job 'generator' is a generator: calling it would run nothing. "
-            "Return instead of yield.",
-        ),
+        (async_generator, f"Job 'async_generator' {GENERATOR}"),
+        (generator, f"Job 'generator' {GENERATOR}"),
         (Callable, f"Job 'Callable' {NOT_A_FUNCTION}"),
         (Callable(), f"Job 'Callable' {NOT_A_FUNCTION}"),
         (Callable().method, f"Job 'Callable.method' {NOT_A_FUNCTION}"),
@@ -177,8 +169,22 @@ ASYNC = (
         (7, f"Job 'int' {NOT_A_FUNCTION}"),
     ],
 )
-def test_only_a_plain_function_can_be_a_job(fn: Any, message: str) -> None:
+def test_only_a_function_can_be_a_job(fn: Any, message: str) -> None:
     assert refusal(fn, name="shop.refused") == message
+
+
+def test_an_async_function_is_a_job_and_is_known_as_one() -> None:
+    declared = job(name="shop.coroutine")(coroutine)
+
+    assert declared.is_async
+    assert not job(name="shop.body")(body).is_async
+
+
+def test_an_async_function_cannot_be_one_transaction() -> None:
+    assert refusal(coroutine, name="shop.coroutine", atomic=True) == (
+        "Job 'shop.coroutine' is atomic and async, but a transaction of Django's holds plain code "
+        "only. Declare a plain function, or do the database work in ctx.step.atomic()."
+    )
 
 
 def takes_many(*orders: int) -> None: ...
