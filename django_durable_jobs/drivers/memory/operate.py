@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -13,15 +14,17 @@ from django_durable_jobs.exceptions import (
     JobNotPromotable,
     JobNotRemovable,
     JobNotRequeueable,
+    StepNotFound,
 )
 from django_durable_jobs.store.asked import page_limit
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
 
+from .copies import copies_of
+from .families import Families
 from .records import JobRecord
-from .tables import Tables
 
 
-class Operating(Tables):
+class Operating(Families):
     def show(self, job_id: UUID) -> JobRow | None:
         with self._lock:
             record = self._jobs.get(job_id)
@@ -55,7 +58,9 @@ class Operating(Tables):
                 self._attempts.get(job_id, []), key=lambda attempt: attempt.claim, reverse=True
             )
 
-    def requeue(self, job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
+    def requeue(
+        self, job_id: UUID, *, max_attempts: int | None = None, from_step: str | None = None
+    ) -> JobRow:
         with self._lock:
             record = self._known(job_id)
             if record.state not in states.REQUEUEABLE_STATES:
@@ -64,13 +69,16 @@ class Operating(Tables):
             if holder is not None:
                 raise JobDuplicate(record.new.name, str(holder))
             now = clock.now()
+            if from_step is not None:
+                self._take_back(record, from_step, now)
             record.state = states.READY
             record.become_due(now, now)
             record.attempt = 0
             if max_attempts is not None:
                 record.max_attempts = max_attempts
             record.result = record.unknown_since = record.finished_at = None
-            record.last_error = record.error_code = record.stop_reason = ""
+            record.last_error = record.stop_reason = record.awaited_version = ""
+            record.error_code = record.error_class = ""
             self._enliven(record)
             self._wakes.send([Wake(record.new.queue)])
             return record.row()
@@ -102,10 +110,13 @@ class Operating(Tables):
             record = self._known(job_id)
             if record.state not in states.REMOVABLE_STATES:
                 raise JobNotRemovable(job_id, record.state, "Cancel it first.")
+            was_live, was_held = job_id in self._live, record.is_held()
             self._forget_live(record)
             del self._jobs[job_id]
             self._steps.pop(job_id, None)
             self._attempts.pop(job_id, None)
+            if was_live:
+                self._end_child(record, clock.now(), was_held=was_held)
 
     def pause_queue(self, queue: str, *, by: str, reason: str) -> None:
         with self._lock:
@@ -137,6 +148,39 @@ class Operating(Tables):
                 )
                 for queue in sorted(counts)
             ]
+
+    def version_waits(self) -> dict[tuple[str, str], int]:
+        with self._lock:
+            waiting = Counter(
+                (record.new.name, record.awaited_version)
+                for record in self._live.values()
+                if record.awaited_version and record.state == states.READY
+            )
+            return dict(sorted(waiting.items()))
+
+    def _take_back(self, record: JobRecord, from_step: str, now: datetime) -> None:
+        """Move this step and the later ones to the attempt of the last claim."""
+        stored = sorted(
+            self._steps.get(record.id, {}).values(),
+            key=lambda step: (step.seq, step.started_at, step.name),
+        )
+        names = [step.name for step in stored]
+        if from_step not in names:
+            raise StepNotFound(record.id, from_step, names)
+        first = stored[names.index(from_step)].seq
+        taken = [step for step in stored if step.seq >= first]
+        for step in taken:
+            del self._steps[record.id][step.name]
+        record.generation += 1
+        attempts = self._attempts.setdefault(record.id, [])
+        if not any(attempt.claim == record.claims for attempt in attempts):
+            self._remember_attempt(record, "requeued", now, message="")
+        self._attempts[record.id] = [
+            replace(attempt, steps=copies_of(taken, after=attempt.steps))
+            if attempt.claim == record.claims
+            else attempt
+            for attempt in attempts
+        ]
 
     def _known(self, job_id: UUID) -> JobRecord:
         record = self._jobs.get(job_id)

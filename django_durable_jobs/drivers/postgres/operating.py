@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 import psycopg
@@ -14,15 +15,20 @@ from django_durable_jobs.exceptions import (
     JobNotPromotable,
     JobNotRemovable,
     JobNotRequeueable,
+    StepNotFound,
 )
+from django_durable_jobs.states import REQUEUEABLE_STATES
 from django_durable_jobs.store.asked import page_limit
 from django_durable_jobs.store.rows import AttemptRow, JobFilter, JobRow, QueueStats, Wake
 
+from .families import Families
 from .rowmaps import attempt_row, job_row
-from .session import Session
+
+_LOOKS: Final = 3
+"""How often a requeue is asked for whose job somebody else moved at that moment."""
 
 
-class Operating(Session):
+class Operating(Families):
     """The verbs of operators."""
 
     def show(self, job_id: UUID) -> JobRow | None:
@@ -58,21 +64,36 @@ class Operating(Session):
     def attempts(self, job_id: UUID) -> list[AttemptRow]:
         return [attempt_row(row) for row in self.executor.fetch("attempts", {"job_id": job_id})]
 
-    def requeue(self, job_id: UUID, *, max_attempts: int | None = None) -> JobRow:
-        try:
-            with self.executor.transaction():
-                rows = self.executor.fetch(
-                    "requeue", {"shift": shift(), "job_id": job_id, "max_attempts": max_attempts}
-                )
-        except (IntegrityError, psycopg.IntegrityError) as error:
-            job = self._known(job_id)
-            raise JobDuplicate(job.name, self._holder_of(job)) from error
-        if not rows:
-            raise JobNotRequeueable(job_id, self._known(job_id).state)
-        return job_row(rows[0])
+    def requeue(
+        self, job_id: UUID, *, max_attempts: int | None = None, from_step: str | None = None
+    ) -> JobRow:
+        parameters = {
+            "shift": shift(),
+            "job_id": job_id,
+            "max_attempts": max_attempts,
+            "from_step": from_step,
+        }
+        for _ in range(_LOOKS):
+            try:
+                with self.executor.transaction():
+                    rows = self.executor.fetch("requeue", parameters)
+            except (IntegrityError, psycopg.IntegrityError) as error:
+                job = self._known(job_id)
+                raise JobDuplicate(job.name, self._holder_of(job)) from error
+            if rows:
+                return job_row(rows[0])
+            state = self._known(job_id).state
+            if state not in REQUEUEABLE_STATES:
+                break
+            if from_step is not None:
+                stored = [row[0] for row in self.executor.fetch("load_steps", {"job_id": job_id})]
+                if from_step not in stored:
+                    raise StepNotFound(job_id, from_step, stored)
+        raise JobNotRequeueable(job_id, state)
 
     def cancel(self, job_id: UUID, *, reason: str) -> str | None:
         rows = self.executor.fetch("cancel", {"shift": shift(), "job_id": job_id, "reason": reason})
+        self._follow_ends((row[1], row[2]) for row in rows)
         return str(rows[0][0]) if rows else None
 
     def promote(self, job_id: UUID) -> JobRow:
@@ -82,7 +103,9 @@ class Operating(Session):
         return job_row(rows[0])
 
     def remove(self, job_id: UUID) -> None:
-        if not self.executor.fetch("remove", {"job_id": job_id}):
+        rows = self.executor.fetch("remove", {"shift": shift(), "job_id": job_id})
+        self._follow_ends((row[1], row[2]) for row in rows)
+        if not rows:
             raise JobNotRemovable(job_id, self._known(job_id).state, "Cancel it first.")
 
     def pause_queue(self, queue: str, *, by: str, reason: str) -> None:
@@ -102,6 +125,10 @@ class Operating(Session):
             if age is not None:
                 oldest[queue] = max(age, oldest.get(queue, 0.0), 0.0)
         return [QueueStats(queue, counts[queue], oldest.get(queue)) for queue in counts]
+
+    def version_waits(self) -> dict[tuple[str, str], int]:
+        rows = self.executor.fetch("version_waits", {})
+        return {(name, version): count for name, version, count in rows}
 
     def _known(self, job_id: UUID) -> JobRow:
         job = self.show(job_id)
