@@ -7,12 +7,12 @@
  union all
  select e.id, e.name, e.correlation_key, e.payload, e.published_at, e.expires_at, e.job_id, e.xact
    from x_job_events e
-  where e.job_id = s.job_id and e.name = f.event and e.correlation_key is null
-    and f.correlation_key is not null
+  where f.correlation_key is not null
+    and e.job_id = s.job_id and e.name = f.event and e.correlation_key is null
  union all
  select e.id, e.name, e.correlation_key, e.payload, e.published_at, e.expires_at, e.job_id, e.xact
    from x_job_events e
-  where e.name = case when f.correlation_key is null then f.event end
+  where f.correlation_key is null and e.name = f.event
     and (e.xact is null
          or e.xact >= case
                         when s.mark is null
