@@ -8,6 +8,7 @@ from datetime import timedelta
 from django_durable_jobs.drivers.postgres import PostgresStore
 from django_durable_jobs.store.ids import new_id
 from django_durable_jobs.store.rows import (
+    EventFilter,
     JobFilter,
     NewJob,
     NewStep,
@@ -39,7 +40,17 @@ def all_verbs(store: PostgresStore) -> None:
     with store.atomic():
         store.hold(one)
     store.put_step(one, NewStep("s", 1, "done", output="1"))
-    wait = store.put_step(two, NewStep("w", 1, "waiting", event="e", wait=timedelta(hours=1)))
+    wait = store.put_step(
+        two,
+        NewStep(
+            "w",
+            1,
+            "waiting",
+            event="e",
+            wait=timedelta(hours=1),
+            alternatives=(EventFilter("f", "k"),),
+        ),
+    )
     store.load_steps(one.job_id)
     store.settle(
         [
@@ -48,6 +59,7 @@ def all_verbs(store: PostgresStore) -> None:
         ]
     )
     store.publish(new_id(), "e", "1", key=None, ttl=timedelta(days=1))
+    store.publish(new_id(), "f", "1", key="k", ttl=timedelta(days=1), job_id=two.job_id)
     store.find_event(wait)
     store.wake_waiters([two.job_id])
     store.wake_missed(limit=10)
