@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from django.db import connections
@@ -63,3 +64,29 @@ def count_by_state(alias: str, wanted: Sequence[str] = states.STATES) -> dict[st
     with connections[alias].cursor() as cursor:
         cursor.execute(" UNION ALL ".join(parts), params)
         return {state: capped(count) for state, count in cursor.fetchall()}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionWait:
+    """Runs of one job that wait for a worker with another version of its code."""
+
+    version: str
+    name: str
+    count: int
+
+
+def count_version_waits(alias: str) -> list[VersionWait]:
+    """Count the runs that wait for a version, by version and name, up to ``CAP`` of all."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "SELECT awaited_version, name, count(*) FROM (SELECT awaited_version, name FROM x_jobs"
+            " WHERE awaited_version <> '' AND state = %s LIMIT %s) AS capped"
+            " GROUP BY awaited_version, name ORDER BY awaited_version, name",
+            [states.READY, CAP + 1],
+        )
+        found = cursor.fetchall()
+    is_cut = sum(count for _, _, count in found) > CAP
+    return [
+        VersionWait(version, name, AtLeast(count) if is_cut else count)
+        for version, name, count in found
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,13 +10,14 @@ from django.db.models.functions import Left
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from django_durable_jobs import clock
+from django_durable_jobs import clock, states
 from django_durable_jobs.conf import settings
 from django_durable_jobs.models import Job, JobAttempt
 
 from .badges import state_badge, state_label
 from .explaining import explain
 from .payload import SHOWN, Payload, beginning_of, shown, size_of
+from .taken_back import TakenBack, read_taken_back
 from .timeline import draw, read_steps
 from .times import exact_tag, time_tag
 
@@ -28,7 +30,7 @@ _MESSAGE_SHOWN: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A try that did not end done."""
+    """A try that did not end done, or of which a requeue took steps back."""
 
     number: int
     outcome: str
@@ -38,6 +40,7 @@ class Try:
     code: str
     message: str
     traceback: str
+    taken_back: Sequence[TakenBack]
 
 
 def detail(job: Job, *, with_payload: bool) -> dict[str, Any]:
@@ -49,11 +52,12 @@ def detail(job: Job, *, with_payload: bool) -> dict[str, Any]:
     """
     now = clock.now()
     steps = read_steps(job, with_output=with_payload)
-    tries = _read_tries(job, now)
+    tries = _read_tries(job, now, read_taken_back(job, with_output=with_payload))
     return {
         "badge": state_badge(job.state),
         "why": explain(job, steps, now),
         "facts": _facts(job, now),
+        "replay_warning": job.replay_warning[:_MESSAGE_SHOWN],
         "last_error": job.last_error[:_MESSAGE_SHOWN],
         "error_class": job.error_class,
         "error_code": job.error_code,
@@ -77,12 +81,13 @@ def _read_payloads(job: Job) -> dict[str, Payload | None]:
     return {name: shown(*pair) for name, pair in zip(PAYLOADS, pairs, strict=True)}
 
 
-def _read_tries(job: Job, now: Any) -> list[Try]:
+def _read_tries(job: Job, now: Any, taken_back: dict[int, list[TakenBack]]) -> list[Try]:
     rows = (
         JobAttempt.objects.using(settings.DATABASE)
         .filter(job_id=job.pk)
         .order_by("-claim")
         .values(
+            "claim",
             "attempt",
             "outcome",
             "finished_at",
@@ -103,6 +108,7 @@ def _read_tries(job: Job, now: Any) -> list[Try]:
             code=row["error_code"],
             message=row["message_start"],
             traceback=row["traceback_start"],
+            taken_back=taken_back.get(row["claim"], ()),
         )
         for row in rows
     ]
@@ -110,7 +116,9 @@ def _read_tries(job: Job, now: Any) -> list[Try]:
 
 def _outcome(outcome: str) -> str:
     # The outcome is the state the attempt left the job in; "ready" is a retry to come.
-    return gettext("to be tried again") if outcome == "ready" else state_label(outcome)
+    if outcome == "ready":
+        return gettext("to be tried again")
+    return gettext("requeued from a step") if outcome == "requeued" else state_label(outcome)
 
 
 def _facts(job: Job, now: Any) -> list[tuple[str, Any]]:
@@ -132,6 +140,8 @@ def _facts(job: Job, now: Any) -> list[tuple[str, Any]]:
         (gettext("enqueued by"), job.enqueued_by),
         (gettext("origin"), f"{job.origin} {job.origin_id}".strip()),
         (gettext("code version"), job.code_version),
+        (gettext("waits for version"), job.awaited_version if job.state == states.READY else ""),
+        (gettext("requeued from a step"), job.generation),
         (gettext("trace"), job.trace_parent),
     ]
     return facts + [(label, value) for label, value in optional if value]

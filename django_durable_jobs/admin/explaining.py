@@ -31,6 +31,13 @@ def explain(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> str:
 
 
 def _explain_waiting(job: Job, now: datetime) -> str:
+    if job.awaited_version:
+        sentence = gettext(
+            "Waits for a worker that has version “%(version)s” of its code, which began it"
+        ) % {"version": job.awaited_version}
+        if job.unknown_since is not None:
+            sentence += gettext(" (since %(exact)s)") % {"exact": exact(job.unknown_since)}
+        return sentence + gettext(". Workers of another version give it back each time.")
     if job.unknown_since is not None:
         return gettext(
             "No worker that took it knows a job named “%(name)s” (since %(exact)s). Deploy the "

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -27,9 +30,9 @@ from django_durable_jobs.operations import DEFAULT_JOB_PAGE, OPERATIONS
 from .badges import state_badge, state_label
 from .budget import SECONDS, BudgetSpent, statement_budget
 from .changelist import AFTER, BEFORE, JobChangeList
-from .counting import count_by_state
+from .counting import VersionWait, count_by_state, count_version_waits
 from .detail import PAYLOADS, detail
-from .filters import FILTERS, StateFilter, registered_names
+from .filters import FILTERS, NameFilter, StateFilter, registered_names
 from .operating import Operating, bulk_action
 from .payload import text_of, whole
 from .search import HELP, search
@@ -133,6 +136,8 @@ class JobAdmin(Operating):
                 context = {"title": gettext("Jobs"), **(extra_context or {})}
                 if self.has_view_permission(request):
                     context["tabs"] = self._state_tabs(request)
+                    waits = count_version_waits(settings.DATABASE)
+                    context["version_waits"] = _by_version(waits)
                 response = super().changelist_view(request, context)
                 if isinstance(response, TemplateResponse):
                     response.render()
@@ -285,6 +290,20 @@ def _tab(
         "link": f"?{query}",
         "is_current": is_current,
     }
+
+
+def _by_version(waits: list[VersionWait]) -> list[tuple[str, list[tuple[VersionWait, str]]]]:
+    """Return each version with its waits, and where the list shows those."""
+    return [
+        (version, [(wait, f"?{_filters_of(wait)}") for wait in found])
+        for version, found in groupby(waits, attrgetter("version"))
+    ]
+
+
+def _filters_of(wait: VersionWait) -> str:
+    return urlencode(
+        {NameFilter.parameter_name: wait.name, StateFilter.parameter_name: states.READY}
+    )
 
 
 def _line(text: str) -> str:

@@ -284,3 +284,84 @@ def test_an_operation_that_does_not_apply_now_is_shown_and_not_a_link(operator):
     assert page_of(job, "op", "cancel") in html
     assert page_of(job, "op", "requeue") not in html
     assert 'aria-disabled="true"' in html
+
+
+# -- versions of the code, and steps that were taken back
+
+
+def test_a_run_that_waits_for_a_version_says_so_and_not_that_its_name_is_unknown(viewer):
+    since = timezone.now() - timedelta(minutes=5)
+    job = JobFactory.create(code_version="1", awaited_version="1", unknown_since=since)
+
+    response = page(viewer, job)
+
+    assert response.context["why"] == (
+        "Waits for a worker that has version “1” of its code, which began it (since "
+        f"{since:%Y-%m-%d %H:%M:%S} UTC). Workers of another version give it back each time."
+    )
+    assert ("waits for version", "1") in response.context["facts"]
+
+
+def test_how_a_run_differs_from_its_stored_steps_is_on_its_page_escaped(viewer):
+    warning = "New step '<b>pack</b>' ran before step 'ship', which an earlier run had finished."
+
+    html = page(viewer, JobFactory.create(replay_warning=warning)).content.decode()
+
+    assert "The run differs from the steps it had stored." in html
+    assert "<b>pack</b>" not in html
+    assert "&lt;b&gt;pack&lt;/b&gt;" in html
+    plain = page(viewer, JobFactory.create()).content.decode()
+    assert "The run differs" not in plain
+
+
+def given_steps_taken_back(name: str = "charge"):
+    job = JobFactory.create(generation=1)
+    copies = [
+        {"name": name, "seq": 2, "status": "done", "output": {"receipt": 9007199254740993}},
+        {"name": "approval", "seq": 3, "status": "waiting", "output": None},
+        {"name": "pay", "seq": 4, "status": "done", "output": {"password": "s3cr3t"}},
+    ]
+    JobAttemptFactory.create(job=job, claim=1, outcome="requeued", message="", steps=copies)
+    JobAttemptFactory.create(job=job, claim=2)
+    return job
+
+
+def test_steps_that_were_taken_back_are_on_the_page_with_the_attempt_that_stored_them(operator):
+    response = page(operator, given_steps_taken_back())
+
+    newest, oldest = response.context["tries"]
+    assert newest.taken_back == ()
+    assert oldest.outcome == "requeued from a step"
+    assert [(step.seq, step.name, step.output) for step in oldest.taken_back] == [
+        ("2", "charge", '{"receipt": 9007199254740993}'),
+        ("3", "approval", None),
+        ("4", "pay", '{"password": "…"}'),
+    ]
+    html = response.content.decode()
+    assert "Steps that a requeue took back" in html
+    assert "s3cr3t" not in html
+
+
+def test_without_the_permission_their_outputs_are_not_read(viewer):
+    job = given_steps_taken_back("<i>charge</i>")
+
+    with CaptureQueriesContext(connection) as captured:
+        response = page(viewer, job)
+
+    [oldest] = [each for each in response.context["tries"] if each.taken_back]
+    assert {step.output for step in oldest.taken_back} == {None}
+    html = response.content.decode()
+    assert "9007199254740993" not in html
+    assert "<i>charge</i>" not in html
+    [read] = [query["sql"] for query in captured if "jsonb_array_elements" in query["sql"]]
+    assert "CASE WHEN false" in read
+
+
+def test_steps_taken_back_by_the_thousand_are_cut(operator):
+    job = JobFactory.create()
+    copies = [{"name": f"s{n}", "seq": n, "status": "done", "output": n} for n in range(3000)]
+    JobAttemptFactory.create(job=job, outcome="requeued", steps=copies)
+
+    [attempt] = page(operator, job).context["tries"]
+
+    assert len(attempt.taken_back) == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 from uuid import UUID
 
 import psycopg
@@ -242,3 +243,56 @@ def test_a_list_that_takes_too_long_is_stopped_and_says_so(admin_client, monkeyp
     assert (narrowed.status_code, narrowed["Location"]) == (302, LIST)
     assert (plain.status_code, plain["Location"]) == (302, "/admin/")
     assert "was stopped. Narrow it" in admin_client.get(LIST).content.decode()
+
+
+# -- runs that wait for a version
+
+
+def waits_on(response) -> list[str]:
+    lines = re.findall(r'<p class="ddj-waits">(.*?)</p>', response.content.decode(), re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]*>", "", line).split()) for line in lines]
+
+
+def test_runs_that_wait_for_a_version_are_counted_above_the_list(viewer):
+    JobFactory.create_batch(10, name="shop.fulfil", awaited_version="1")
+    JobFactory.create(name="shop.ship", awaited_version="1")
+    JobFactory.create(name="shop.fulfil", awaited_version="2")
+    JobFactory.create(name="shop.fulfil", awaited_version="1", state="cancelled")
+    JobFactory.create(name="shop.fulfil")
+
+    assert waits_on(viewer.get(LIST)) == [
+        "Waiting for version 1: 10 × shop.fulfil, 1 × shop.ship",
+        "Waiting for version 2: 1 × shop.fulfil",
+    ]
+
+
+def test_a_count_of_runs_that_wait_leads_to_their_list(viewer):
+    waiting = JobFactory.create(name="shop/fulfil & ship", awaited_version="1")
+    JobFactory.create()
+    html = viewer.get(LIST).content.decode()
+    [link] = re.findall(r'<p class="ddj-waits">[^<]*<a href="([^"]*)"', html)
+
+    assert shown(viewer.get(LIST + unescape(link))) == [waiting.pk]
+
+
+def test_where_no_run_waits_for_a_version_nothing_is_said_of_it(viewer):
+    JobFactory.create()
+
+    assert waits_on(viewer.get(LIST)) == []
+
+
+def test_versions_and_names_that_wait_are_escaped(viewer):
+    text = "<script>alert(1)</script>"
+    JobFactory.create(name=text, awaited_version=text)
+
+    html = viewer.get(LIST).content.decode()
+
+    assert text not in html
+    assert "Waiting for version &lt;script&gt;" in html
+
+
+def test_the_count_of_runs_that_wait_stops_at_the_cap_and_says_so(viewer, monkeypatch):
+    monkeypatch.setattr(counting, "CAP", 3)
+    JobFactory.create_batch(5, name="shop.fulfil", awaited_version="1")
+
+    assert waits_on(viewer.get(LIST)) == ["Waiting for version 1: 4+ × shop.fulfil"]
