@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django_durable_jobs.clock import shift
@@ -46,30 +47,11 @@ class Runs(Events):
         """Settle those whose rows are free; None for each that somebody else has locked."""
         if not settlements:
             return []
-        failures = [settlement.failure for settlement in settlements]
-        rows = self.executor.fetch(
-            "settle",
-            {
-                "shift": shift(),
-                **identities([settlement.identity for settlement in settlements]),
-                "states": [settlement.state for settlement in settlements],
-                "delays": [settlement.delay for settlement in settlements],
-                "run_ats": [settlement.run_at for settlement in settlements],
-                "give_backs": [settlement.give_back for settlement in settlements],
-                "results": [settlement.result for settlement in settlements],
-                "stop_reasons": [settlement.stop_reason for settlement in settlements],
-                "unknown_names": [settlement.unknown_name for settlement in settlements],
-                "error_codes": [failure and failure.code for failure in failures],
-                "error_classes": [failure and failure.error_class for failure in failures],
-                "messages": [failure and failure.message for failure in failures],
-                "tracebacks": [failure and failure.traceback for failure in failures],
-                "fingerprints": [failure and failure.fingerprint for failure in failures],
-                "code_versions": [settlement.code_version for settlement in settlements],
-                "awaited_versions": [settlement.awaited_version for settlement in settlements],
-                "replay_warnings": [settlement.replay_warning for settlement in settlements],
-            },
-        )
-        self._follow_ends((row[4], row[5]) for row in rows)
+        parameters = _settle_parameters(settlements)
+        rows = self.executor.fetch("settle", {**parameters, "with_children": False})
+        if rows[0][4]:
+            rows = self.executor.fetch("settle_children", {**parameters, "with_children": True})
+            self._follow_ends((row[4], row[5]) for row in rows)
         answers = {(row[0], row[1]): None if row[3] else row[2] for row in rows}
         landed = [
             answers[settlement.identity.job_id, settlement.identity.claim]
@@ -130,3 +112,26 @@ class Runs(Events):
         ((now,),) = self.executor.fetch("now", {"shift": shift()})
         assert isinstance(now, datetime)  # noqa: S101  narrows the row's Any
         return now
+
+
+def _settle_parameters(settlements: Sequence[Settlement]) -> dict[str, Any]:
+    failures = [settlement.failure for settlement in settlements]
+    return {
+        "shift": shift(),
+        **identities([settlement.identity for settlement in settlements]),
+        "states": [settlement.state for settlement in settlements],
+        "delays": [settlement.delay for settlement in settlements],
+        "run_ats": [settlement.run_at for settlement in settlements],
+        "give_backs": [settlement.give_back for settlement in settlements],
+        "results": [settlement.result for settlement in settlements],
+        "stop_reasons": [settlement.stop_reason for settlement in settlements],
+        "unknown_names": [settlement.unknown_name for settlement in settlements],
+        "error_codes": [failure and failure.code for failure in failures],
+        "error_classes": [failure and failure.error_class for failure in failures],
+        "messages": [failure and failure.message for failure in failures],
+        "tracebacks": [failure and failure.traceback for failure in failures],
+        "fingerprints": [failure and failure.fingerprint for failure in failures],
+        "code_versions": [settlement.code_version for settlement in settlements],
+        "awaited_versions": [settlement.awaited_version for settlement in settlements],
+        "replay_warnings": [settlement.replay_warning for settlement in settlements],
+    }

@@ -24,9 +24,8 @@ class Statement:
     """One statement.
 
     Attributes:
-        source: The file's text.
-        query: What is sent: the text without its comments, with its fragments in place and
-            with psycopg's parameters.
+        source: The file's text with its fragments in place.
+        query: What is sent: that without its comments, and with psycopg's parameters.
     """
 
     name: str
@@ -40,8 +39,8 @@ def parse(name: str, source: str) -> Statement:
     Raises:
         FileNotFoundError: It names a fragment that does not exist.
     """
-    text = _with_fragments(source)
-    text = _COMMENT.sub("", text).strip().removesuffix(";").replace("%", "%%")
+    source = _with_fragments(source)
+    text = _COMMENT.sub("", source).strip().removesuffix(";").replace("%", "%%")
     query = _PARAMETER.sub(r"%(\1)s", text)
     return Statement(name, source, f"/* {name} */ {query}")
 
@@ -64,8 +63,8 @@ def names() -> list[str]:
 def _with_fragments(text: str) -> str:
     for variable, fragment in _FRAGMENT.findall(text):
         inside = _with_fragments(_read("fragments", f"{fragment}.sql")).rstrip("\n")
-        # A function, since a replacement text would read the fragment's backslashes.
-        text = re.sub(rf"(?<!:):{variable}\b", lambda _, inside=inside: inside, text)
+        # Not a replacement text, which would read the fragment's backslashes.
+        text = inside.join(re.split(rf"(?<!:):{variable}\b", text))
     return _FRAGMENT.sub("", text)
 
 

@@ -26,11 +26,6 @@ families as materialized (
           order by j.id
           limit f.places
             for no key update skip locked) as sibling
-), started as (
-  update x_jobs j
-     set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
-   where j.id = any (array(select following.id from following))
-  returning j.queue
 ), complete as materialized (
   select f.parent_id
     from families f
@@ -55,13 +50,10 @@ families as materialized (
      and j.state = 'suspended' and not j.is_armed
    order by j.id
      for no key update skip locked
-), resumed as (
+), woken as (
   update x_jobs j
      set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
-   where j.id = any (array(select parents.id from parents))
+   where j.id = any (array(select following.id from following union all
+                           select parents.id from parents))
   returning j.queue
-), woken as (
-  select started.queue from started
-  union
-  select resumed.queue from resumed
 )
