@@ -58,7 +58,7 @@ class AsyncTimedSteps:
         cancelled when the timeout of the step is up, or the attempt is cancelled.
         """
         execution = self._execution
-        step = await _in_thread(execution.enter, name)
+        step = await _enter(execution, name)
         try:
             output = output_of(step, fn, takes_async=True)
             if step.stored is not None:
@@ -297,6 +297,27 @@ def _close(branches: Iterable[object]) -> None:
     for branch in branches:
         if inspect.iscoroutine(branch):
             branch.close()
+
+
+async def _enter(execution: Execution, name: str) -> Entered:
+    """Begin a step in the job's thread; it is not left under way if that is not waited for."""
+    entered: list[Entered] = []
+    is_given_up = False
+
+    def enter() -> None:
+        entered.append(execution.enter(name))
+        if is_given_up:
+            execution.leave(entered[0])
+
+    try:
+        await _in_thread(enter)
+    except BaseException:
+        # A timeout of the body's own, say: the thread may come to it yet, or be past it.
+        is_given_up = True
+        if entered:
+            execution.leave(entered[0])
+        raise
+    return entered[0]
 
 
 async def _in_thread(fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

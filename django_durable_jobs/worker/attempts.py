@@ -21,10 +21,12 @@ from django_durable_jobs.states import DEAD, FAILED, READY
 from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.rows import BuriedJob, ClaimedJob, Settlement
 
-from .connections import fresh_connections
+from .bodies import SlotBodies
+from .connections import drop_connections, fresh_connections
 from .crew import Run
 from .deadlines import Deadlines
 from .execute import ExecutableJob, Executed, execute
+from .loop import BodyLoop
 from .settling import Outcome, Settler
 
 logger = logging.getLogger("django_durable_jobs.worker")
@@ -55,6 +57,7 @@ class Attempts:
         self._other_versions: set[tuple[str, str]] = set()
         self._announcing: set[threading.Thread] = set()
         self._lock = threading.Lock()
+        self._loop = BodyLoop()
 
     def work(self, run: Run) -> None:
         """Run the job and hand in its outcome; hooks run here, in the slot."""
@@ -68,6 +71,9 @@ class Attempts:
                 self._settler.hand_in(Outcome(run.claimed, None))
         finally:
             self._deadlines.forget(run)
+            if run.interruption.was_interrupted:
+                # This thread ends, and a hook may have used it since.
+                drop_connections()
 
     def give_back(self, run: Run) -> None:
         """End it unspent: it is due again at once."""
@@ -83,7 +89,7 @@ class Attempts:
             self._hand_back(run)
 
     def abandon(self, run: Run) -> None:
-        """End a timed-out attempt whose body ignores that it was cancelled."""
+        """End a cancelled attempt whose body ignores that it was."""
         definition = get_job(run.claimed.name)
         reason = run.signal.reason
         if definition is None or reason is None or not run.settle_once():
@@ -92,7 +98,7 @@ class Attempts:
         settlement = settlement_of(reason, claimed=claimed, definition=definition, reason=reason)
         if settlement is not None:
             settlement = replace(settlement, code_version=definition.version)
-        _log_error(claimed, settlement, reason)
+            _log_error(claimed, settlement, reason)
         self._settler.hand_in(
             Outcome(
                 claimed,
@@ -102,12 +108,13 @@ class Attempts:
         )
 
     def finish(self, timeout: float) -> None:
-        """Wait up to *timeout* seconds for announcements outside of the slots."""
+        """Wait up to *timeout* seconds for announcements outside of the slots, and end."""
         deadline = clock.monotonic() + timeout
         with self._lock:
             threads = list(self._announcing)
         for thread in threads:
             thread.join(max(deadline - clock.monotonic(), 0.0))
+        self._loop.finish(max(deadline - clock.monotonic(), 0.0))
 
     def announce_buried(self, buried: BuriedJob) -> None:
         """Log a job that was buried, and tell its hook."""
@@ -141,8 +148,7 @@ class Attempts:
             if run.settle_once():
                 self._settler.hand_in(Outcome(claimed, None))
             return
-        if definition.timeout is not None:
-            self._deadlines.watch(run, definition.timeout)
+        self._deadlines.watch(run, definition.timeout)
         with fresh_connections():
             executed = execute(
                 claimed,
@@ -150,7 +156,11 @@ class Attempts:
                 store=self._store,
                 user_store=self._user_store,
                 signal=run.signal,
+                bodies=SlotBodies(run, self._loop),
             )
+            if run.interruption.was_interrupted:
+                # In the middle of a statement perhaps, and a hook may come to need one.
+                drop_connections()
             if run.settle_once():
                 self._conclude(claimed, definition, executed)
 

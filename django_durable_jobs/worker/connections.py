@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import close_old_connections, connections, reset_queries
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 @contextmanager
@@ -32,15 +33,26 @@ def fresh_connections() -> Iterator[None]:
         yield
     finally:
         for connection in connections.all(initialized_only=True):
-            left_open = connection.in_atomic_block or not connection.autocommit
-            if connection.connection is not None and left_open:
-                # Inside a block close() only marks; nobody will leave that block any more.
-                connection.in_atomic_block = False
-                connection.savepoint_ids.clear()
-                connection.atomic_blocks.clear()
-                connection.needs_rollback = False
-                connection.run_on_commit.clear()
-                # Else one that was closed inside its block is never opened again.
-                connection.closed_in_transaction = False
-                connection.close()
+            if connection.in_atomic_block or not connection.autocommit:
+                _drop(connection)
         close_old_connections()
+
+
+def drop_connections() -> None:
+    """Close every connection of this thread; what they had not committed is rolled back."""
+    for connection in connections.all(initialized_only=True):
+        _drop(connection)
+
+
+def _drop(connection: BaseDatabaseWrapper) -> None:
+    if connection.connection is None:
+        return
+    # Inside a block close() only marks; nobody will leave that block any more.
+    connection.in_atomic_block = False
+    connection.savepoint_ids.clear()
+    connection.atomic_blocks.clear()
+    connection.needs_rollback = False
+    connection.run_on_commit.clear()
+    # Else one that was closed inside its block is never opened again.
+    connection.closed_in_transaction = False
+    connection.close()

@@ -17,6 +17,8 @@ from django_durable_jobs.exceptions import RunFault
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.store.rows import BuriedJob, ClaimedJob
 
+from .interruption import Interruption
+
 logger = logging.getLogger("django_durable_jobs.worker")
 
 AHEAD_SECONDS: Final = 0.02
@@ -33,6 +35,7 @@ class Run:
         has_started: Its body was begun; until then it can be given back unspent.
         is_settled: Its outcome was handed over; a body that ends later changes nothing.
         lock: Held by whoever decides either of them.
+        interruption: How its body is thrown out of the threads that it runs in.
     """
 
     claimed: ClaimedJob
@@ -40,6 +43,7 @@ class Run:
     has_started: bool = False
     is_settled: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+    interruption: Interruption = field(default_factory=Interruption)
 
     @property
     def key(self) -> tuple[UUID, int]:
@@ -75,7 +79,10 @@ Work = Callable[[Run], None]
 
 
 class Crew:
-    """A fixed number of threads that run *work* on each run handed out."""
+    """A fixed number of threads that run *work* on each run handed out.
+
+    A thread in which a body was interrupted is replaced by a new one.
+    """
 
     def __init__(
         self,
@@ -95,14 +102,10 @@ class Crew:
         self._buried = 0
         self._changed = threading.Condition()
         self._seconds_per_run: float | None = None
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"slot-{number}", daemon=True)
-            for number in range(slots)
-        ]
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        for number in range(self.slots):
+            self._start_slot(f"slot-{number}")
 
     def hand_out(self, runs: Iterable[Run]) -> None:
         """Queue runs for the next free slots."""
@@ -189,6 +192,13 @@ class Crew:
                 logger.exception("jobs.slot.failed")
             finally:
                 self._freed()
+            if isinstance(item, Run) and item.interruption.was_interrupted:
+                # What the interrupted code left half done in this thread, nobody knows.
+                self._start_slot(threading.current_thread().name)
+                return
+
+    def _start_slot(self, name: str) -> None:
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _do(self, item: Run | BuriedJob) -> None:
         began = clock.monotonic()

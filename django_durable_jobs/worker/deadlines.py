@@ -1,4 +1,4 @@
-"""Cancel attempts that outlive their timeout."""
+"""Cancel attempts that outlive their timeout, and see that cancelled ones end."""
 
 from __future__ import annotations
 
@@ -7,25 +7,42 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
 from django_durable_jobs import clock
-from django_durable_jobs.exceptions import JobTimeout
+from django_durable_jobs.exceptions import Aborted, JobTimeout, RunFault
 
 from .crew import Run
 
 logger = logging.getLogger("django_durable_jobs.worker")
 
+UNWINDING: Final = 1.0
+"""Seconds that an interrupted body has at most to end in."""
+
 _HEAP_SLACK: Final = 1_000
 """Entries of ended runs that the heap may hold before it is built anew."""
+
+Due = Literal["timeout", "grace", "unwinding"]
+"""What is over when a watch is due: the attempt's time, the kill grace, the last chance."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How long a run may take; *number* is that of its entry in the heap."""
+
+    number: int
+    seconds: float
+    unsubscribe: Callable[[], None]
 
 
 class Deadlines:
     """One thread that waits for the nearest deadline.
 
-    At the timeout the attempt's signal is set; a body that looks at it ends by itself. One
-    that has not ended *grace* later is named in the log and handed to *abandoned*, which
+    At its timeout the attempt's signal is set; a body that looks at it ends by itself.
+    However the signal was set, one that has not ended *grace* later is interrupted in its
+    threads. One that goes on even then is named in the log and handed to *abandoned*, which
     settles it: its thread runs on, keeps its slot, and can write nothing durable.
     """
 
@@ -33,8 +50,8 @@ class Deadlines:
         self._grace = grace.total_seconds()
         self._abandoned = abandoned
         self._heap: list[tuple[float, int]] = []
-        self._watched: dict[int, tuple[Run, float, bool]] = {}
-        self._numbers: dict[Run, int] = {}
+        self._due: dict[int, tuple[Run, Due]] = {}
+        self._watches: dict[Run, _Watch] = {}
         self._number = itertools.count()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._serve, name="deadlines", daemon=True)
@@ -42,34 +59,49 @@ class Deadlines:
     def start(self) -> None:
         self._thread.start()
 
-    def watch(self, run: Run, timeout: timedelta) -> None:
-        """Cancel *run* after *timeout* from now."""
-        seconds = timeout.total_seconds()
+    def watch(self, run: Run, timeout: timedelta | None) -> None:
+        """Cancel *run* after *timeout* from now, if any; whatever cancels it, see it end."""
+        seconds = 0.0 if timeout is None else timeout.total_seconds()
+        watch = _Watch(-1, seconds, lambda: None)
         with self._changed:
-            self._push(clock.monotonic() + seconds, run, seconds, is_cancelled=False)
+            self._watches[run] = watch
+            if timeout is not None:
+                self._wait_for(run, watch, "timeout", seconds)
+        watch.unsubscribe = run.signal.subscribe(lambda reason: self._expect_end(run, reason))
 
     def forget(self, run: Run) -> None:
         """The run's body has ended."""
         with self._changed:
-            number = self._numbers.pop(run, None)
-            if number is not None:
-                self._watched.pop(number, None)
-            if len(self._heap) > 4 * len(self._watched) + _HEAP_SLACK:
-                self._heap = [entry for entry in self._heap if entry[1] in self._watched]
+            watch = self._watches.pop(run, None)
+            if watch is None:
+                return
+            self._due.pop(watch.number, None)
+            if len(self._heap) > 4 * len(self._due) + _HEAP_SLACK:
+                self._heap = [entry for entry in self._heap if entry[1] in self._due]
                 heapq.heapify(self._heap)
+        watch.unsubscribe()
 
     @property
     def kept(self) -> int:
         """How many runs, ended ones included, are still remembered."""
         with self._changed:
-            return max(len(self._heap), len(self._numbers))
+            return max(len(self._heap), len(self._watches))
 
-    def _push(self, when: float, run: Run, seconds: float, *, is_cancelled: bool) -> None:
-        number = next(self._number)
-        self._numbers[run] = number
-        self._watched[number] = (run, seconds, is_cancelled)
-        heapq.heappush(self._heap, (when, number))
-        if self._heap[0][1] == number:
+    def _expect_end(self, run: Run, reason: RunFault) -> None:
+        # It has ended: whatever it left running is refused its writes and no more.
+        if isinstance(reason, Aborted):
+            return
+        with self._changed:
+            watch = self._watches.get(run)
+            if watch is not None:
+                self._wait_for(run, watch, "grace", self._grace)
+
+    def _wait_for(self, run: Run, watch: _Watch, due: Due, seconds: float) -> None:
+        self._due.pop(watch.number, None)
+        watch.number = next(self._number)
+        self._due[watch.number] = run, due
+        heapq.heappush(self._heap, (clock.monotonic() + seconds, watch.number))
+        if self._heap[0][1] == watch.number:
             self._changed.notify()
 
     def _serve(self) -> None:
@@ -79,28 +111,41 @@ class Deadlines:
                     wait = self._heap[0][0] - clock.monotonic() if self._heap else None
                     self._changed.wait(wait)
                 _, number = heapq.heappop(self._heap)
-                watched = self._watched.pop(number, None)
-            if watched is not None:
+                found = self._due.pop(number, None)
+            if found is not None:
                 try:
-                    self._expire(*watched)
+                    self._expire(*found)
                 except Exception:
                     logger.exception("jobs.deadlines.failed")
 
-    def _expire(self, run: Run, seconds: float, is_cancelled: bool) -> None:
-        if run.is_settled:
+    def _expire(self, run: Run, due: Due) -> None:
+        with self._changed:
+            watch = self._watches.get(run)
+        if watch is None or run.is_settled:
             return
-        if not is_cancelled:
-            run.signal.cancel(JobTimeout(run.claimed.name, seconds))
+        if due == "timeout":
+            # Its grace begins by that, as with any other reason.
+            run.signal.cancel(JobTimeout(run.claimed.name, watch.seconds))
+        elif due == "grace" and run.interruption.interrupt():
+            self._log_interrupted(run)
             with self._changed:
                 # Unless its body has ended meanwhile.
-                if run in self._numbers:
-                    when = clock.monotonic() + self._grace
-                    self._push(when, run, seconds, is_cancelled=True)
-            return
+                if run in self._watches:
+                    self._wait_for(run, watch, "unwinding", min(self._grace, UNWINDING))
+        else:
+            logger.warning(
+                "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was cancelled; "
+                "it keeps its slot until it ends.",
+                run.claimed.identity.job_id,
+                run.claimed.name,
+            )
+            self._abandoned(run)
+
+    def _log_interrupted(self, run: Run) -> None:
         logger.warning(
-            "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was cancelled; it "
-            "keeps its slot until it ends.",
+            "jobs.body.interrupted: the body of job %s (%s) had not ended %g s after it was "
+            "cancelled; an exception was raised in it.",
             run.claimed.identity.job_id,
             run.claimed.name,
+            self._grace,
         )
-        self._abandoned(run)

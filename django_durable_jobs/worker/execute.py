@@ -17,12 +17,15 @@ from django_durable_jobs.settle import (
 from django_durable_jobs.settle.outcome import AttemptEnd
 from django_durable_jobs.signals import job_started
 from django_durable_jobs.states import DONE
-from django_durable_jobs.steps import JobContext, suspension_in
+from django_durable_jobs.steps import AsyncJobContext, JobContext, RunContext, suspension_in
 from django_durable_jobs.steps.current import running
+from django_durable_jobs.steps.effects import only_on_jobs_database
 from django_durable_jobs.steps.sequence import Ending
 from django_durable_jobs.store.definition import OnVersionChange, RunnableJob
 from django_durable_jobs.store.port import JobStore
 from django_durable_jobs.store.rows import ClaimedJob, Settlement
+
+from .bodies import HERE, Bodies
 
 logger = logging.getLogger("django_durable_jobs.worker")
 
@@ -31,6 +34,7 @@ class ExecutableJob(RunnableJob, Protocol):
     """A declaration as the worker runs it.
 
     Attributes:
+        is_async: ``run`` answers a coroutine.
         version: Of its code; "" when none was declared.
         on_version_change: What becomes of a run that another version began.
     """
@@ -39,12 +43,15 @@ class ExecutableJob(RunnableJob, Protocol):
     def atomic(self) -> bool: ...
 
     @property
+    def is_async(self) -> bool: ...
+
+    @property
     def version(self) -> str: ...
 
     @property
     def on_version_change(self) -> OnVersionChange: ...
 
-    def run(self, context: JobContext, values: Any, /) -> Any: ...
+    def run(self, context: RunContext, values: Any, /) -> Any: ...
 
     def dump_result(self, value: object, /) -> str: ...
 
@@ -71,6 +78,7 @@ def execute(
     store: JobStore,
     user_store: JobStore,
     signal: CancelSignal,
+    bodies: Bodies = HERE,
 ) -> Executed:
     """Run the body and say how its attempt ends; never raises what the body raised.
 
@@ -80,13 +88,16 @@ def execute(
     Args:
         store: On connections of the worker's own.
         user_store: Joins the transactions of this thread.
+        bodies: Where the body runs; in this thread if omitted.
     """
-    context = JobContext(
+    kind = AsyncJobContext if definition.is_async else JobContext
+    context = kind(
         claimed,
         store=store,
         user_store=user_store,
         signal=signal,
         atomic_job=definition.atomic,
+        run_branches=bodies.run_branches,
     )
     try:
         kept_out = _keep_out(context, claimed, definition, signal)
@@ -96,8 +107,8 @@ def execute(
             _tell_started(claimed, definition)
         with running(claimed.identity.job_id):
             if definition.atomic:
-                return _run_atomic(context, claimed, definition, user_store, signal)
-            end = _end_of(context, claimed, definition)
+                return _run_atomic(context, claimed, definition, user_store, signal, bodies)
+            end = _end_of(context, claimed, definition, bodies)
         context.flush_progress()
         return _ended(end, context, claimed, definition, signal)
     finally:
@@ -105,7 +116,7 @@ def execute(
 
 
 def _keep_out(
-    context: JobContext, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
+    context: RunContext, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
 ) -> Executed | None:
     """How an attempt ends whose run may not go on in this code; None when it may."""
     rule = definition.on_version_change
@@ -137,9 +148,11 @@ def _tell_started(claimed: ClaimedJob, definition: ExecutableJob) -> None:
         logger.exception("jobs.signal.failed: job_started of job %s", claimed.identity.job_id)
 
 
-def _end_of(context: JobContext, claimed: ClaimedJob, definition: ExecutableJob) -> AttemptEnd:
+def _end_of(
+    context: RunContext, claimed: ClaimedJob, definition: ExecutableJob, bodies: Bodies
+) -> AttemptEnd:
     try:
-        value = definition.run(context, definition.load_input(claimed.input))
+        value = _value_of(context, claimed, definition, bodies)
         _refuse_swallowed(context, definition)
         return Returned(definition.dump_result(value))
     # A body may raise anything, SystemExit included, and only its own attempt may end by it.
@@ -147,17 +160,25 @@ def _end_of(context: JobContext, claimed: ClaimedJob, definition: ExecutableJob)
         suspension = suspension_in(error)
         if suspension is None:
             return error
-        return Parked(
-            suspension.run_at, suspension.delay, suspension.waits, suspension.calls
-        )
+        return Parked(suspension.run_at, suspension.delay, suspension.waits, suspension.calls)
+
+
+def _value_of(
+    context: RunContext, claimed: ClaimedJob, definition: ExecutableJob, bodies: Bodies
+) -> Any:
+    values = definition.load_input(claimed.input)
+    if definition.is_async:
+        return bodies.run_async(lambda: definition.run(context, values))
+    return bodies.run(lambda: definition.run(context, values))
 
 
 def _run_atomic(
-    context: JobContext,
+    context: RunContext,
     claimed: ClaimedJob,
     definition: ExecutableJob,
     user_store: JobStore,
     signal: CancelSignal,
+    bodies: Bodies,
 ) -> Executed:
     """Commit the body's effects and its settle together, or neither."""
     settlement: Settlement | None = None
@@ -166,7 +187,8 @@ def _run_atomic(
         with user_store.atomic():
             # First of the hooks, so it tells a failed commit from a hook that failed behind it.
             user_store.on_commit(lambda: commits.append(True))
-            value = definition.run(context, definition.load_input(claimed.input))
+            with only_on_jobs_database(f"The atomic job '{definition.name}'"):
+                value = _value_of(context, claimed, definition, bodies)
             end = Returned(definition.dump_result(value))
             settlement = _ended(end, context, claimed, definition, signal).settlement
             # Cancelled by now: its effects must not be kept beside an attempt that failed.
@@ -185,7 +207,7 @@ def _run_atomic(
 
 def _ended(
     end: AttemptEnd,
-    context: JobContext,
+    context: RunContext,
     claimed: ClaimedJob,
     definition: ExecutableJob,
     signal: CancelSignal,
@@ -203,7 +225,7 @@ def _ended(
 
 
 def _replay_warning(
-    end: AttemptEnd, context: JobContext, claimed: ClaimedJob, definition: ExecutableJob
+    end: AttemptEnd, context: RunContext, claimed: ClaimedJob, definition: ExecutableJob
 ) -> str | None:
     warning = context.replay_warning(_ending(end))
     if warning is None:
@@ -235,6 +257,6 @@ def _judged(
     return Executed(settlement, has_landed=False, error=error)
 
 
-def _refuse_swallowed(context: JobContext, definition: ExecutableJob) -> None:
+def _refuse_swallowed(context: RunContext, definition: ExecutableJob) -> None:
     if context.suspended is not None:
         raise SuspensionSwallowed(definition.name, context.suspended.step)

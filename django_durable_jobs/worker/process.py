@@ -27,7 +27,7 @@ from .attempts import Attempts
 from .channel import Channel, Holding, Message, read
 from .claiming import Claimer
 from .crew import Crew, Run
-from .deadlines import Deadlines
+from .deadlines import UNWINDING, Deadlines
 from .reporting import Reporter, due_in
 from .settling import Outcome, Settler
 
@@ -226,7 +226,7 @@ class Worker:
         self._give_back_unstarted()
         self._wait_for_bodies(deadline)
         self._crew.cancel(self._crew.runs(), lambda run: Draining())
-        self._wait_for_bodies(clock.monotonic() + self._kill_grace.total_seconds())
+        self._wait_for_bodies(clock.monotonic() + self._kill_grace.total_seconds() + UNWINDING)
         if self._stops_at_once:
             self._crew.wait_until_idle(LAST_WORDS)
         abandoned = self._crew.runs()

@@ -1,0 +1,104 @@
+"""Throw a cancelled body out of its thread: the last resort before it is abandoned."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_raise_in_thread: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class BodyInterrupted(BaseException):
+    """Raised inside a body that was cancelled and did not end within the kill grace.
+
+    A ``BaseException``, so that ``except Exception`` lets it pass. Let it pass altogether:
+    it comes once, and a body that goes on is abandoned.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("The attempt was cancelled, and its body did not end by itself.")
+
+
+class Interruption:
+    """The handshake between one attempt's threads and whoever interrupts them.
+
+    An exception raised in a thread from outside arrives between any two of its
+    instructions, and late. It may only arrive while the thread is inside the body: in the
+    worker's own code it would lose an outcome, in a later body it would hit the wrong job.
+
+    So each thread that enters the body lays down a token, and takes it up again when it
+    leaves; who interrupts takes it away first. Whoever gets the token decides: the thread
+    leaves and nothing will come, or something comes and the thread waits until it has. A
+    lock in the token's place could stay held for ever, by a thread that is interrupted
+    right after it got it.
+    """
+
+    def __init__(self) -> None:
+        # Adding to a list and taking from it are atomic, so they need no lock.
+        self._inside: list[_Token] = []
+        self._was_interrupted = False
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether a thread of this attempt was; it and its connections are to be retired."""
+        return self._was_interrupted
+
+    def run(self, body: Callable[[], T]) -> T:
+        """Call *body* in this thread, which may be interrupted until this returns.
+
+        Raises:
+            BodyInterrupted: It was.
+        """
+        token = _Token(threading.get_ident())
+        self._inside.append(token)
+        try:
+            return body()
+        finally:
+            self._leave(token)
+
+    def interrupt(self) -> int:
+        """Raise ``BodyInterrupted`` in every thread inside the body; in how many.
+
+        A thread that waits in C code, as in ``time.sleep()``, finds it when it comes back.
+        """
+        count = 0
+        while True:
+            try:
+                token = self._inside.pop()
+            except IndexError:
+                return count
+            self._was_interrupted = True
+            _raise_in_thread(ctypes.c_ulong(token.thread), ctypes.py_object(BodyInterrupted))
+            token.arrived.release()
+            count += 1
+
+    def _leave(self, token: _Token) -> None:
+        # Interrupted in here too, between any two lines, as long as the token is away.
+        try:
+            self._inside.remove(token)
+        except ValueError:
+            try:
+                token.arrived.acquire()
+                # Take back one that is on its way yet; none may reach the settling.
+                _raise_in_thread(ctypes.c_ulong(token.thread), None)
+            except BodyInterrupted:
+                return
+        except BodyInterrupted:
+            return
+
+
+class _Token:
+    """One thread's stay inside the body.
+
+    Attributes:
+        arrived: Free once the exception was handed to the thread.
+    """
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
+        self.arrived = threading.Lock()
+        self.arrived.acquire()

@@ -1,0 +1,246 @@
+"""The event loop on which this process awaits its ``async def`` bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, Generic, TypeVar
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+
+from django_durable_jobs.lifecycle.cancellation import CancelSignal
+
+from .connections import drop_connections
+
+logger = logging.getLogger("django_durable_jobs.worker")
+
+T = TypeVar("T")
+
+Body = Callable[[], Coroutine[Any, Any, T]]
+
+
+class BodyLoop:
+    """One event loop in a thread of its own, started at the first async body.
+
+    A slot hands a body in and waits until it has ended, so slots, deadlines and settling
+    know no difference. Each body has a thread of its own for what Django runs in sync code,
+    its ORM calls among it, so bodies do not queue behind one another.
+
+    A body that blocks the loop, as with ``time.sleep()`` in async code, holds up the other
+    async bodies of this process and their cancelling; plain bodies, claiming and settling
+    go on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_ending = False
+
+    def run(self, body: Body[T], signal: CancelSignal) -> T:
+        """Await *body* on the loop; what it returns or raises.
+
+        It sees the context variables of the caller. When the signal is set it is given one
+        ``CancelledError``. Returns when nothing of it runs any more: tasks that it left
+        behind are cancelled, what it runs in its thread has ended, and the database
+        connections of that thread are closed.
+        """
+        flight: _Flight[T] = _Flight(body, self._started())
+        unsubscribe = signal.subscribe(lambda reason: flight.cancel())
+        try:
+            return flight.result()
+        finally:
+            unsubscribe()
+
+    def finish(self, timeout: float) -> None:
+        """End the loop, once no body is on it, within *timeout* seconds."""
+        with self._lock:
+            self._is_ending = True
+            loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._loop.set_task_factory(_make_task)
+                self._loop.set_exception_handler(_log_uncaught)
+                self._thread = threading.Thread(
+                    target=self._serve, args=[self._loop], name="async-bodies", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        while not self._is_ending:
+            try:
+                loop.run_forever()
+                if not self._is_ending:
+                    logger.error("jobs.loop.stopped: a body stopped the event loop; it goes on.")
+            except BaseException:
+                # asyncio lets SystemExit and KeyboardInterrupt of any task out of the loop.
+                logger.exception("jobs.loop.stopped: the event loop goes on.")
+        loop.close()
+
+
+class _Flight(Generic[T]):
+    """One body on the loop, until nothing of it is left."""
+
+    def __init__(self, body: Body[T], loop: asyncio.AbstractEventLoop) -> None:
+        self._body = body
+        self._loop = loop
+        self._ended: Future[T] = Future()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._has_begun = False
+        self._is_cancelled = False
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._thread = AsyncExitStack()
+        # Body and cleaning up share one context: it holds the thread that they use.
+        self._context: Context = copy_context()
+        self._context.run(_flight.set, self)
+        loop.call_soon_threadsafe(self._begin)
+
+    def result(self) -> T:
+        """Wait for the end of it all; what the body returned or raised."""
+        return self._ended.result()
+
+    def cancel(self) -> None:
+        """Give the body its ``CancelledError``, from any thread."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Take note of a task that the body made."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- on the loop
+
+    def _begin(self) -> None:
+        # Made by hand, so that this one is not adopted.
+        self._task = asyncio.Task(self._run(), loop=self._loop, context=self._context)
+        self._task.add_done_callback(self._begin_end)
+
+    def _cancel(self) -> None:
+        self._is_cancelled = True
+        if self._has_begun:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        await self._thread.enter_async_context(ThreadSensitiveContext())
+        try:
+            if self._is_cancelled:
+                raise asyncio.CancelledError
+            self._has_begun = True
+            self._value = await _Heeding(self._body(), lambda: self._is_cancelled)
+        # Kept here, since the loop does not survive SystemExit in a task.
+        except BaseException as error:
+            self._error = error
+
+    def _begin_end(self, task: asyncio.Task[None]) -> None:
+        # A task of its own: nothing that the body asked of the first can hit this one.
+        self._last_task = asyncio.Task(self._end(), loop=self._loop, context=self._context)
+
+    async def _end(self) -> None:
+        try:
+            while self._tasks:
+                left = list(self._tasks)
+                for task in left:
+                    task.cancel()
+                await asyncio.wait(left)
+            # Behind whatever the thread works on. Leaving the context waits for that thread,
+            # in some versions of asgiref on the loop, and so must find it idle.
+            await sync_to_async(drop_connections, thread_sensitive=True)()
+            await self._thread.aclose()
+        except BaseException:
+            logger.exception("jobs.loop.failed: a body was not cleaned up after.")
+        finally:
+            if self._error is None:
+                self._ended.set_result(self._value)
+            else:
+                self._ended.set_exception(self._error)
+
+
+_flight: ContextVar[_Flight[Any] | None] = ContextVar("durable_jobs_flight", default=None)
+
+
+class _Heeding:
+    """Awaits a body, and sees to it that a cancelling reaches it, once.
+
+    ``Task.cancel()`` cancels what the task waits for, which may take that and answer a
+    value all the same: asgiref does so when a sync function came back into async code, and
+    any task may. The body would go on as if nothing had happened. It is then given the
+    ``CancelledError`` in the place of that value; but not a second one, for it may be
+    cleaning up after the first.
+    """
+
+    def __init__(self, body: Coroutine[Any, Any, Any], is_cancelled: Callable[[], bool]) -> None:
+        self._body = body
+        self._is_cancelled = is_cancelled
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        body = self._body
+        error: BaseException | None = None
+        is_told = False
+        while True:
+            is_telling = not is_told and self._is_cancelled()
+            if is_telling and not isinstance(error, asyncio.CancelledError):
+                error = _cancelled_instead_of(error)
+            before = _bridge_at(body) if is_telling else None
+            try:
+                waits_for = body.send(None) if error is None else body.throw(error)
+            except StopIteration as end:
+                return end.value
+            if is_telling:
+                # Still in the bridge to sync code, which holds the cancelling back.
+                is_told = before is None or _bridge_at(body) is not before
+            error = None
+            try:
+                yield waits_for
+            except GeneratorExit:
+                body.close()
+                raise
+            except BaseException as raised:
+                error = raised
+
+
+def _cancelled_instead_of(error: BaseException | None) -> asyncio.CancelledError:
+    cancelled = asyncio.CancelledError()
+    cancelled.__context__ = error
+    return cancelled
+
+
+def _bridge_at(body: Coroutine[Any, Any, Any]) -> object | None:
+    """The call of a sync function that the body waits in at this moment, if it is one."""
+    at: Any = body
+    while (inner := getattr(at, "cr_await", None)) is not None and hasattr(inner, "cr_await"):
+        at = inner
+    return at if getattr(at, "cr_code", None) is SyncToAsync.__call__.__code__ else None
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
+) -> asyncio.Task[Any]:
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    context: Context | None = options.get("context")
+    flight = _flight.get() if context is None else context.get(_flight)
+    if flight is not None:
+        flight.adopt(task)
+    return task
+
+
+def _log_uncaught(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    logger.error(
+        "jobs.loop.error: %s (%r)",
+        context.get("message"),
+        context.get("task") or context.get("future") or context.get("handle"),
+        exc_info=context.get("exception"),
+    )
