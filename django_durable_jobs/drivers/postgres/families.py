@@ -61,6 +61,10 @@ class Families(Session):
         if parents or queues:
             self.on_commit(lambda: self._look_again(parents, queues))
 
+    def _look_after_park(self, parents: Collection[UUID]) -> None:
+        """After the commit: look once whether the children of parked parents have ended."""
+        self.on_commit(lambda: self._look_again(set(parents), set()))
+
     def _look_again(self, parents: set[UUID], queues: set[str]) -> None:
         self._wake_queues([*queues, *self._wake_parents(sorted(parents))])
 

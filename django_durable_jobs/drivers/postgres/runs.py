@@ -67,7 +67,7 @@ class Runs(Events):
             self.wake_waiters(waiting)
         calling = [settlement.identity.job_id for settlement in parked if settlement.calls]
         if calling:
-            self.wake_parents(calling)
+            self._look_after_park(calling)
         return landed
 
     def record_progress(self, identity: ClaimIdentity, progress: str) -> bool:
