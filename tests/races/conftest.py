@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
-from django_durable_jobs.drivers.postgres import PostgresStore
+from django_durable_jobs.drivers.postgres import PooledExecutor, PostgresStore
 from django_durable_jobs.testing.conformance import clock
 
 __all__ = ["clock"]
@@ -29,3 +29,10 @@ def rival(store):
     """On connections of somebody else's."""
     with closing(store.for_worker()) as rival:
         yield rival
+
+
+@pytest.fixture
+def make():
+    """Makes a store of the given class on connections of its own."""
+    with ExitStack() as stack:
+        yield lambda kind: stack.enter_context(closing(kind(PooledExecutor("default"))))
