@@ -180,16 +180,17 @@ class InputInvalid(EnqueueRefused, ValueError):
 
 
 class PayloadTooLarge(EnqueueRefused, ValueError):
-    """A payload above ``DURABLE_JOBS["MAX_PAYLOAD"]``."""
+    """A payload above ``DURABLE_JOBS["MAX_PAYLOAD"]``, or the results of a ``map`` above theirs."""
 
     code = "X_PAYLOAD_TOO_LARGE"
 
-    def __init__(self, subject: str, size: int, limit: int) -> None:
+    def __init__(self, subject: str, size: int, limit: int, fix: str = "") -> None:
         self.size = size
         self.limit = limit
         super().__init__(
             f"{subject} takes {size:,} bytes as JSON; the limit is {limit:,}.",
-            'Store the data elsewhere and pass its key, or raise DURABLE_JOBS["MAX_PAYLOAD"].',
+            fix
+            or 'Store the data elsewhere and pass its key, or raise DURABLE_JOBS["MAX_PAYLOAD"].',
         )
 
 
@@ -444,10 +445,18 @@ class ChildFailed(RunFault):
         self.error_class = error_class
         self.message = message
         place = "" if index is None else f" number {index}"
-        reason = ": ".join(part for part in (error_class, message) if part)
+        sentence = ": ".join(
+            part
+            for part in (
+                f"Step '{step}': its child{place} '{job}' ({job_id}) is {state}",
+                error_class,
+                message.rstrip(),
+            )
+            if part
+        )
         super().__init__(
-            f"Step '{step}': its child{place} '{job}' ({job_id}) is {state}"
-            + (f": {reason}" if reason else "."),
+            # The message is another's, and ends as it likes.
+            sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.",
             "Mend the cause, then requeue this job from that step.",
         )
 
@@ -457,14 +466,19 @@ class EventInvalid(RunFault):
 
     code = "X_JOB_EVENT_INVALID"
 
-    def __init__(self, step: str, event: str, event_id: object, problem: str) -> None:
+    def __init__(
+        self, step: str, event: str, event_id: object, problem: str, *, is_taken: bool = False
+    ) -> None:
         self.step = step
         self.event = event
         self.event_id = str(event_id)
         self.problem = problem
         super().__init__(
             f"Event '{event}' ({event_id}) does not fit the schema of step '{step}': {problem}.",
-            "Publish one that fits and requeue the job: the wait goes on behind this event.",
+            # Taken by an earlier run of the body, it is the step's answer for good.
+            "An earlier schema took it: mend the schema, or requeue the job from that step."
+            if is_taken
+            else "Publish one that fits and requeue the job: the wait goes on behind this event.",
         )
 
 

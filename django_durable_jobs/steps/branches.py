@@ -76,7 +76,8 @@ class Branches(Families):
 
         Raises:
             Suspension: A branch waits, and none failed. Let it pass.
-            StepRefused: A branch is not a function.
+            StepRefused: A branch is not a function, or gather was called inside a step or a
+                transaction.
             NumberInvalid: *concurrency* is not a whole number of at least 1.
         """
         at_once = finite_count(concurrency, minimum=1, subject="The concurrency of gather")
@@ -99,7 +100,7 @@ def begin_branches(execution: Execution, count: int) -> list[Outcome]:
     """A line for each branch of the calling line.
 
     Raises:
-        StepRefused: A step of this line is under way.
+        StepRefused: A step of this line is under way, or a transaction is open.
         Suspension: The line is parked.
         Aborted: The attempt was cancelled.
     """
@@ -108,6 +109,13 @@ def begin_branches(execution: Execution, count: int) -> list[Outcome]:
     if here.step is not None:
         raise StepRefused(
             "gather", f"was called while step '{here.step}' runs.", "Call it outside of steps."
+        )
+    if execution.atomic_job or (execution.recorded and execution.user_store.in_atomic_block()):
+        # A branch has a thread and connections of its own, and would see nothing of it.
+        raise StepRefused(
+            "gather",
+            "was called inside a transaction, which its branches cannot join.",
+            "Call it outside.",
         )
     return [Outcome(Line(here.signal, here)) for _ in range(count)]
 
@@ -120,6 +128,7 @@ def end_branches(
     Raises:
         Suspension: One is parked and no error is to be raised.
         BaseException: The first error, unless it stands in its value's place.
+        Aborted: The attempt was cancelled, which stands in no value's place.
     """
     suspensions = [each.suspension for each in outcomes if each.suspension is not None]
     errors = [each.error for each in outcomes if each.error is not None and each.suspension is None]
@@ -131,6 +140,8 @@ def end_branches(
         if len(errors) > 1:
             errors[0].add_note(f"{len(errors)} of {len(outcomes)} branches failed.")
         raise errors[0]
+    # A branch that met the end of the attempt has no error of its own to answer.
+    execution.signal.check()
     if suspensions:
         raise execution.suspend(merged(suspensions))
     return [each.value if each.error is None else each.error for each in outcomes]

@@ -12,14 +12,21 @@ from django.db import connections
 from django_durable_jobs.conf import settings
 from django_durable_jobs.exceptions import EffectsElsewhere
 
+# What says nothing of the statement's kind: comments, and quoted texts and names.
+_ASIDES: Final = re.compile(
+    r"/\*.*?\*/|--[^\n]*|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL
+)
 # What may be asked of another database inside an atomic block: nothing that it keeps.
 _READS: Final = re.compile(
-    r"\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*)*"
-    r"(?:\(*\s*select\b|show\b|explain\b|values\b|savepoint\b|release\b|rollback\b|begin\b|set\b)",
-    re.IGNORECASE | re.DOTALL,
+    r"[\s(]*(?:select|values|table|show|with|explain|declare|fetch|close"
+    r"|savepoint|release|rollback|begin|start|commit|set|reset)\b",
+    re.IGNORECASE,
 )
-_WITH: Final = re.compile(r"\s*with\b", re.IGNORECASE)
-_WRITES: Final = re.compile(r"\b(?:insert|update|delete|merge)\b", re.IGNORECASE)
+# Begin a write, also inside of a statement that begins like a read; "for update" is a lock.
+_WRITES: Final = re.compile(
+    r"(?<!for )(?<!for no key )\b(?:insert|update|delete|merge|into)\b", re.IGNORECASE
+)
+_SPACE: Final = re.compile(r"\s+")
 
 
 @contextmanager
@@ -27,7 +34,8 @@ def only_on_jobs_database(what: str) -> Iterator[None]:
     """Refuse writes to any other database alias while the block runs on this thread.
 
     What another database commits cannot be taken back when the jobs' one rolls back, nor
-    the other way round: done there, the effects would not happen exactly once.
+    the other way round: done there, the effects would not happen exactly once. A statement
+    is judged by its words, so a function that writes when it is selected passes.
 
     Args:
         what: The beginning of the refusal, such as "Step 'record'".
@@ -49,14 +57,22 @@ def _refusing(what: str, alias: str) -> Callable[..., Any]:
     def wrapper(
         execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
     ) -> Any:
-        if _is_write(str(sql)):
+        if is_write(_text(sql)):
             raise EffectsElsewhere(what, alias, settings.DATABASE)
         return execute(sql, params, many, context)
 
     return wrapper
 
 
-def _is_write(sql: str) -> bool:
-    if _WITH.match(sql):
-        return _WRITES.search(sql) is not None
-    return _READS.match(sql) is None
+def is_write(sql: str) -> bool:
+    """Whether a statement is, or holds, one that changes rows or tables."""
+    bare = _SPACE.sub(" ", _ASIDES.sub(" ", sql))
+    return _READS.match(bare) is None or _WRITES.search(bare) is not None
+
+
+def _text(sql: Any) -> str:
+    if isinstance(sql, bytes):
+        return sql.decode(errors="replace")
+    # Statements that psycopg composes are objects of its own.
+    written = getattr(sql, "as_string", None)
+    return str(sql) if written is None else str(written(None))

@@ -127,16 +127,18 @@ class Execution:
         """
         self.check()
         line = self.line
-        self._refuse(name, line)
         with self._lock:
+            self._refuse(name, line)
             if name in self._used:
                 raise StepDuplicate(name)
+            # Before the name counts as used: the store may not answer, and a body may try again.
+            loaded = self._load()
             self._used.add(name)
             seq = len(self._used)
             # Taken out, so that a long replay does not keep what it has answered.
-            stored = self._load().pop(name, None)
+            stored = loaded.pop(name, None)
             self._sequence.entered(name, stored is not None, branch=line.parent is not None)
-        line.step = name
+            line.step = name
         return Entered(name, seq, stored, line)
 
     def leave(self, entered: Entered) -> None:

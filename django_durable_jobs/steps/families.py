@@ -28,6 +28,10 @@ MAX_RESULTS: Final = 64 * 1024 * 1024
 
 _REMOVED: Final = "removed"
 
+# A call bounds its one child to itself, and a map is stored with a bound only where that is
+# below its children: so each can tell a step that the other stored.
+_OF_A_CALL: Final = 1
+
 
 class CallableJob(Protocol[P, R_co]):
     """A declared job, or one with options, as ``call`` and ``map`` use it."""
@@ -77,15 +81,16 @@ class Families(Waits):
             require_recorded(self._execution, step)
             row = step.stored
             if row is None:
-                row = self._start(step, job, [job.prepare_child(*args, **kwargs)], None)
+                self._start(step, job, [job.prepare_child(*args, **kwargs)], _OF_A_CALL)
                 raise self._execution.suspend(Suspension(name, calls=True))
-            if row.status == "calling" and row.family_id is not None:
-                row = self._end_call(step, row, row.family_id, job.name)
-            if row.family_id is None or row.output is None:
+            if row.family_id is None or row.children_at_once != _OF_A_CALL or row.children != 1:
                 raise other_verb(row)
+            if row.status == "calling":
+                row = self._end_call(step, row, row.family_id, job.name)
+            output = row.output or "null"
             if row.status == "failed":
-                raise _failure(name, json.loads(row.output), index=None)
-            return job.load_result(row.output)
+                raise _failure(name, json.loads(output), index=None)
+            return job.load_result(output)
 
     def map(
         self,
@@ -127,15 +132,15 @@ class Families(Waits):
             if row is None:
                 rows = job.prepare_children(inputs)
                 if rows:
-                    self._start(step, job, rows, at_once)
+                    self._start(step, job, rows, _bound(at_once, len(rows)))
                     raise self._execution.suspend(Suspension(name, calls=True))
                 family = self._family(step)
                 done = NewStep(name, step.seq, "done", output="[]", family_id=family, children=0)
                 row = self._execution.put(done)
-            elif row.status == "calling" and row.family_id is not None:
-                row = self._end_map(step, row, row.family_id, job.name)
-            if row.family_id is None or row.status != "done":
+            if row.family_id is None or row.children_at_once == row.children == 1:
                 raise other_verb(row)
+            if row.status == "calling":
+                row = self._end_map(step, row, row.family_id, job.name)
             return _results(name, job, row, return_exceptions=return_exceptions)
 
     def _family(self, step: Entered) -> UUID:
@@ -155,7 +160,8 @@ class Families(Waits):
                 f"has {len(rows):,} inputs; the most is {MAX_CHILDREN:,}.",
                 "Let each child take several.",
             )
-        if at_once is not None and any(row.delay or row.run_at for row in rows):
+        is_bounded = at_once is not None and at_once < len(rows)
+        if is_bounded and any(row.delay or row.run_at for row in rows):
             raise StepRefused(
                 step.name,
                 "bounds its children and gives them a time to start as well.",
@@ -206,9 +212,14 @@ class Families(Waits):
                 outcomes.append(f'{{"result": {child.result or "null"}}}')
             else:
                 outcomes.append(json.dumps({"failure": _failure_of(child, job, wanted)}))
-            size += len(outcomes[-1])
+            size += len(outcomes[-1].encode())
         if size > MAX_RESULTS:
-            raise PayloadTooLarge(f"All results of step '{step.name}'", size, MAX_RESULTS)
+            raise PayloadTooLarge(
+                f"The outcome of step '{step.name}'",
+                size,
+                MAX_RESULTS,
+                "Store the data elsewhere and let the children return its keys.",
+            )
         output = f"[{', '.join(outcomes)}]"
         return self._execution.put(replace(_calling(step, row), status="done", output=output))
 
@@ -222,6 +233,11 @@ class Families(Waits):
         if any(child.state not in FINISHED_STATES for child in children):
             raise self._execution.suspend(Suspension(step.name, calls=True))
         return {child.id: child for child in children}
+
+
+def _bound(at_once: int | None, children: int) -> int | None:
+    """A bound that holds anybody back, or None."""
+    return at_once if at_once is not None and at_once < children else None
 
 
 def _calling(step: Entered, row: StepRow) -> NewStep:

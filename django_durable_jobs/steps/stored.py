@@ -27,6 +27,11 @@ def bounded(value: Duration, *, subject: str) -> timedelta:
     return length
 
 
+def is_of_a_sleep(stored: StepRow) -> bool:
+    """Whether a finished step was a sleep: no other keeps a time without an event."""
+    return stored.wake_at is not None and not stored.event
+
+
 def other_verb(stored: StepRow) -> StepRefused:
     """The refusal of a step whose name was stored by another verb."""
     return StepRefused(

@@ -66,10 +66,10 @@ def merged(suspensions: Sequence[Suspension]) -> Suspension:
 
 
 def _flat(group: BaseExceptionGroup[BaseException]) -> list[Suspension]:
-    found: list[Suspension] = []
+    found: dict[int, Suspension] = {}
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            found += _flat(error)
-        elif isinstance(error, Suspension) and error not in found:
-            found.append(error)
-    return found
+            found |= {id(each): each for each in _flat(error)}
+        elif isinstance(error, Suspension):
+            found[id(error)] = error
+    return list(found.values())

@@ -168,7 +168,12 @@ def replayed(stored: StepRow, output: Output[T]) -> T:
     Raises:
         StepRefused: Another verb stored the step.
     """
-    is_of_a_function = stored.status == "done" and not stored.event and stored.family_id is None
+    is_of_a_function = (
+        stored.status == "done"
+        and not stored.event
+        and stored.wake_at is None
+        and stored.family_id is None
+    )
     if not is_of_a_function or stored.output is None:
         raise other_verb(stored)
     return output.decode(stored.output)

@@ -10,14 +10,15 @@ from typing import Any, Final, Literal
 from django.utils import timezone
 
 from django_durable_jobs.durations import Duration
+from django_durable_jobs.events.cursor import refuse
 from django_durable_jobs.events.event import Event, event_from, event_text
 from django_durable_jobs.exceptions import EventInvalid, PayloadInvalid, StepRefused
 from django_durable_jobs.payloads import Codec
 from django_durable_jobs.store.names import name_fault
-from django_durable_jobs.store.rows import Cursor, EventFilter, EventRow, NewStep, StepRow
+from django_durable_jobs.store.rows import EventFilter, EventRow, NewStep, StepRow
 
 from .execution import Entered
-from .stored import bounded, other_verb, require_recorded
+from .stored import bounded, is_of_a_sleep, other_verb, require_recorded
 from .suspension import Suspension
 from .timed import StepOptions
 
@@ -132,7 +133,7 @@ class Waits(StepOptions):
             require_recorded(self._execution, step)
             row = step.stored
             if row is not None and row.status == "done" and row.event:
-                return _checked(step, event_from(row.output or ""), wanted)
+                return _checked(step, event_from(row.output or ""), wanted, is_taken=True)
             if row is not None and row.status == "timed_out":
                 return None
             if row is None:
@@ -164,7 +165,7 @@ class Waits(StepOptions):
                     status="waiting",
                     event=row.event,
                     correlation_key=row.correlation_key,
-                    cursor=_refusing(row.cursor, found),
+                    cursor=refuse(row.cursor, found),
                 )
             )
             raise
@@ -184,7 +185,7 @@ class Waits(StepOptions):
                     name=name, seq=step.seq, status="sleeping", wait=wait, until=until
                 )
                 row = self._execution.put(sleeping)
-            elif row.status == "done" and not row.event and row.family_id is None:
+            elif row.status == "done" and is_of_a_sleep(row):
                 return
             elif row.status != "sleeping":
                 raise other_verb(row)
@@ -197,23 +198,16 @@ class Waits(StepOptions):
             raise self._execution.suspend(Suspension(name, run_at=row.wake_at))
 
 
-def _checked(step: Entered, event: Event, wanted: Codec | None) -> Event:
+def _checked(step: Entered, event: Event, wanted: Codec | None, *, is_taken: bool = False) -> Event:
     if wanted is None:
         return event
     try:
         payload = wanted.decode_json(event.payload, subject="The payload", path="payload")
     except PayloadInvalid as error:
-        raise EventInvalid(step.name, event.name, event.id, error.problem) from None
+        raise EventInvalid(
+            step.name, event.name, event.id, error.problem, is_taken=is_taken
+        ) from None
     return replace(event, payload=payload)
-
-
-def _refusing(cursor: Cursor | None, event: EventRow) -> Cursor:
-    """The cursor behind *event*, which was found by a search under *cursor*."""
-    if cursor is None or (event.published_at, event.id) > (cursor.at, cursor.id):
-        return Cursor(at=event.published_at, id=event.id, mark=event.mark)
-    # Owed only because it was not visible when the cursor was set: that stays, and so do
-    # the others it owes.
-    return replace(cursor, refused=cursor.refused | {event.id})
 
 
 def _waiting(

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connections
 
-from django_durable_jobs.exceptions import RunFault, SuspensionSwallowed
+from django_durable_jobs.exceptions import RunFault, StoreUnavailable, SuspensionSwallowed
+from django_durable_jobs.jobs import get_job
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.policies.retry import Retry
 from django_durable_jobs.settle import AttemptEnd, Parked, Returned, settlement_of
 from django_durable_jobs.steps import JobContext, Suspension, suspension_in
+from django_durable_jobs.steps.current import running
 from django_durable_jobs.store import JobStore
 from django_durable_jobs.store.ids import new_id
 from django_durable_jobs.store.rows import (
     ClaimedJob,
     ClaimIdentity,
+    JobFilter,
     JobRow,
     NewJob,
     QueueDemand,
     Settlement,
     StepRow,
 )
+from django_durable_jobs.worker.execute import execute
 
 # Real commits, since a worker's connections must see them.
 REAL = pytest.mark.django_db(
@@ -73,6 +82,16 @@ class Attempt:
     error: BaseException | None
     settlement: Settlement | None
     landed: bool
+
+
+@dataclass(frozen=True)
+class Worked:
+    """One execution of a declared job: what became of it, and what it raised."""
+
+    id: UUID
+    name: str
+    state: str
+    error: BaseException | None
 
 
 class Bench:
@@ -127,7 +146,8 @@ class Bench:
         value, error = None, None
         end: AttemptEnd
         try:
-            value = body(ctx)
+            with running(ctx.job_id):
+                value = body(ctx)
         except BaseException as raised:
             error = raised
             parked = suspension_in(raised)
@@ -157,6 +177,49 @@ class Bench:
             [Settlement(claimed.identity, "ready", delay=timedelta(0), give_back=True)]
         ) == [True]
 
+    def work(self, *, slots: int = 9, times: int = 1) -> list[Worked]:
+        """Claim and run declared jobs as a worker does, *slots* in a round, so many rounds."""
+        worked: list[Worked] = []
+        for _ in range(times):
+            self.worker_store.arm(limit=1_000)
+            demand = [QueueDemand("default", slots)]
+            for claimed in self.worker_store.claim("worker-1", demand, lease=LEASE):
+                worked.append(self.run(claimed))
+        return worked
+
+    def work_off(self, *, slots: int = 9) -> list[Worked]:
+        """The same until nothing is due."""
+        worked: list[Worked] = []
+        while some := self.work(slots=slots):
+            worked += some
+        return worked
+
+    def run(self, claimed: ClaimedJob) -> Worked:
+        """Run the declared body of a claimed job and settle it, as a worker does."""
+        definition = get_job(claimed.name)
+        assert definition is not None
+        executed = execute(
+            claimed,
+            definition,
+            store=self.worker_store,
+            user_store=self.store,
+            signal=CancelSignal(claimed.identity.job_id),
+        )
+        if executed.settlement is not None and not executed.has_landed:
+            self.worker_store.settle([executed.settlement])
+        row = self.row(claimed.identity.job_id)
+        return Worked(row.id, row.name, row.state, executed.error)
+
+    def jobs(self, name: str, state: str | None = None) -> list[JobRow]:
+        """Those of a name, in the order of their ids."""
+        rows: list[JobRow] = []
+        where = JobFilter(name=name, state=state)
+        while page := self.worker_store.list_jobs(
+            where, limit=200, after=rows[-1].id if rows else None, before=None
+        ):
+            rows += page
+        return rows[::-1]
+
     def steal(self, job_id: UUID, worker: str = "thief") -> None:
         """Let the lease of the running job lapse and another worker take it."""
         row = self.row(job_id)
@@ -180,3 +243,65 @@ class Bench:
 def claim_of(row: JobRow) -> ClaimIdentity:
     assert row.worker_id is not None
     return ClaimIdentity(row.id, row.worker_id, row.claims)
+
+
+class Stand:
+    """A store in which single verbs are replaced; everything else is the bench's own."""
+
+    def __init__(self, store: JobStore, **verbs: Callable[..., Any]) -> None:
+        self._store = store
+        self._verbs = verbs
+
+    def __getattr__(self, verb: str) -> Any:
+        return self._verbs.get(verb) or getattr(self._store, verb)
+
+
+def losing_the_answer(store: JobStore) -> Stand:
+    """A store whose commits take effect, and whose callers hear of none."""
+
+    @contextmanager
+    def atomic() -> Iterator[None]:
+        with store.atomic():
+            yield
+        raise StoreUnavailable("The answer to the commit was lost.")
+
+    return Stand(store, atomic=atomic)
+
+
+def dying_at(store: JobStore, *verbs: str) -> Stand:
+    """A store at whose *verbs* the process dies before they took effect."""
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    return Stand(store, **dict.fromkeys(verbs, die))
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone: no ``except Exception`` of a body sees it."""
+
+
+def in_threads(branches: Sequence[Callable[[], None]], at_once: int) -> None:
+    """Run branches side by side, each with database connections of its own."""
+
+    def run(branch: Callable[[], None]) -> None:
+        try:
+            branch()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        runs = [pool.submit(copy_context().run, run, branch) for branch in branches]
+    for each in runs:
+        each.result()
+
+
+class Meeting:
+    """A point that all of *count* threads must reach before any goes on."""
+
+    def __init__(self, count: int) -> None:
+        self._barrier = threading.Barrier(count)
+
+    def __call__(self, value: Any = None) -> Any:
+        self._barrier.wait(timeout=20)
+        return value

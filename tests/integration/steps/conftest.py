@@ -5,6 +5,7 @@ import pytest
 from django_durable_jobs import clock as moved_clock
 from django_durable_jobs.drivers.memory import MemoryStore
 from django_durable_jobs.drivers.postgres import PostgresStore
+from django_durable_jobs.jobs.registry import scratch_registry
 from django_durable_jobs.store import install_store, reset_store
 from django_durable_jobs.testing.conformance.fixtures import clock as clock
 from tests.integration.steps.bench import REAL, Bench
@@ -29,3 +30,10 @@ def bench_on(store):
     bench.close()
     reset_store()
     moved_clock.reset()
+
+
+@pytest.fixture
+def declaring():
+    """Forget the jobs that the test declares."""
+    with scratch_registry():
+        yield
