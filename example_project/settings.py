@@ -72,6 +72,7 @@ DURABLE_JOBS = {
 SHOP = {
     "GATEWAY_SECONDS": env.float("SHOP_GATEWAY_SECONDS", default=0.2),
     "GATEWAY_FAILS_EVERY": env.int("SHOP_GATEWAY_FAILS_EVERY", default=7),
+    "COOL_OFF": env.str("SHOP_COOL_OFF", default="2s"),
     "PACKING_TIME": env.str("SHOP_PACKING_TIME", default="2s"),
 }
 

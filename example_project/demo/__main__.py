@@ -15,7 +15,8 @@ ENVIRONMENT = {
     "JOBS_LEASE": "3s",
     "JOBS_GRACE": "5s",
     "SHOP_GATEWAY_SECONDS": "1.2",
-    "SHOP_PACKING_TIME": "2s",
+    "SHOP_COOL_OFF": "1s",
+    "SHOP_PACKING_TIME": "1s",
     # The processes' log lines go to files; these are for the reader of those.
     "PYTHONUNBUFFERED": "1",
 }

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from .watch import STEPS, Progress
 
-HEADINGS = ("charge", "payment", "stock", "picked", "picking", "packing", "ship")
+HEADINGS = ("charge", "record", "cool off", "approval", "ship", "packing", "handover")
 # Lines around the rows and the news: two of them blank, the headings, the count, the cursor's.
 SURROUNDINGS = 5
 NEWS_LINES = 3

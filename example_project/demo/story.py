@@ -12,10 +12,10 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import Error, connections
 
+from example_project.orders.approve import approve_paid_orders
 from example_project.orders.catalogue import CATALOGUE, fill_shelves
 from example_project.orders.models import Order
 from example_project.orders.place import place_order
-from example_project.orders.warehouse import announce_picked
 
 from .processes import DemoFailed, Process, shop
 from .screen import Screen
@@ -28,7 +28,7 @@ WORKER_PROCESSES = 2
 KILL_AFTER = ORDERS // 3
 TICK_SECONDS = 0.1
 SECONDS_BETWEEN_ORDERS = 0.6
-SECONDS_BETWEEN_PICKS = 1.0
+SECONDS_BETWEEN_APPROVALS = 3.0
 SECONDS_BETWEEN_LATER_ORDERS = 5.0
 LONGEST_SECONDS = 180
 CUSTOMERS = ("Ada", "Blaise", "Chien-Shiung", "Dorothy", "Emmy", "Grace", "Hedy", "Katherine")
@@ -88,7 +88,7 @@ class Story:
         self.kills = 0
         self._is_told = False
         self._order_is_due = _every(SECONDS_BETWEEN_ORDERS)
-        self._pick_is_due = _every(SECONDS_BETWEEN_PICKS)
+        self._approval_is_due = _every(SECONDS_BETWEEN_APPROVALS)
 
     def tell(self) -> Summary:
         """Let orders come and go until the end, which without *once* is Ctrl-C's."""
@@ -96,7 +96,7 @@ class Story:
         while True:
             self.web.check()
             self.workers.check()
-            self._customers_and_pickers_act()
+            self._customers_and_approvers_act()
             progress = look(self.orders[-ORDERS:])
             self.screen.show(progress)
             if self.kills == 0 and sum(order.is_done for order in progress) >= KILL_AFTER:
@@ -110,24 +110,26 @@ class Story:
                 return self._sum_up()
             time.sleep(TICK_SECONDS)
 
-    def _customers_and_pickers_act(self) -> None:
+    def _customers_and_approvers_act(self) -> None:
         wanted = len(self.orders) < ORDERS or self._is_told
         if wanted and next(self._order_is_due):
             number = len(self.orders)
             self.orders.append(place_order(CUSTOMERS[number % len(CUSTOMERS)], _basket(number)))
-        if next(self._pick_is_due):
-            announce_picked(by="Rosalind")
+        if next(self._approval_is_due):
+            approve_paid_orders(by="Rosalind")
 
     def _kill_a_busy_worker(self, orders: list[Progress]) -> None:
         """SIGKILL the worker process that runs the most orders; try again later if none does."""
-        busy = busy_workers(order.job_id for order in orders)
+        busy = busy_workers(job_id for order in orders for job_id in order.job_ids)
         ours = [pid for pid in busy if self.workers.started(pid)]
         if not ours:
             return
         pid = max(ours, key=lambda pid: len(busy[pid]))
         os.kill(pid, signal.SIGKILL)
         self.kills += 1
-        lost = ", ".join(order.number for order in orders if order.job_id in busy[pid])
+        lost = ", ".join(
+            order.number for order in orders if not busy[pid].isdisjoint(order.job_ids)
+        )
         self.screen.say(f"Killed worker process {pid} with SIGKILL while it ran {lost}.")
 
     def _tell_the_end(self) -> None:

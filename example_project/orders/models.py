@@ -24,8 +24,6 @@ class Order(models.Model):
     class Status(models.TextChoices):
         PLACED = "placed"
         PAID = "paid"
-        RESERVED = "reserved"
-        PICKED = "picked"
         SHIPPED = "shipped"
         ON_HOLD = "on hold"
 
@@ -33,6 +31,7 @@ class Order(models.Model):
     total = models.DecimalField(max_digits=10, decimal_places=2)
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.PLACED)
     placed_at = models.DateTimeField(db_default=Now())
+    approved_by = models.CharField(max_length=100, blank=True, db_default="")
     # No foreign key: finished jobs are purged after a while, orders are not.
     job_id = models.UUIDField(null=True, editable=False)
 
@@ -75,8 +74,8 @@ class StockMovement(models.Model):
 
 class Shipment(models.Model):
     order = models.ForeignKey(Order, on_delete=models.PROTECT, related_name="shipments")
-    picked_by = models.CharField(max_length=100)
+    approved_by = models.CharField(max_length=100)
     shipped_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
-        return f"{self.order.number}, picked by {self.picked_by}"
+        return f"{self.order.number}, approved by {self.approved_by}"

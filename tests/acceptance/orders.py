@@ -6,11 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import Min, Sum
 
 from django_durable_jobs import states
 from django_durable_jobs.models import Job, JobStep
+from example_project.orders.approve import approve
 from example_project.orders.catalogue import CATALOGUE, STOCK, fill_shelves
 from example_project.orders.models import (
     Order,
@@ -29,9 +31,21 @@ def place_orders(count: int, rng: random.Random) -> list[Order]:
     return [place_order("Ada", _basket(rng)) for _ in range(count)]
 
 
+def approve_some(rng: random.Random) -> None:
+    """Approve a tenth of the orders that can be: some cool off yet, others wait already."""
+    paid = Order.objects.filter(status=Order.Status.PAID, approved_by="")
+    approve([order for order in paid if rng.random() < 0.1], by="Rosalind")
+
+
+def job_ids(orders: Sequence[Order]) -> list[UUID]:
+    """The jobs of the orders, and those of their shipments."""
+    own = [order.job_id for order in orders if order.job_id]
+    return [*own, *Job.objects.filter(parent_id__in=own).values_list("pk", flat=True)]
+
+
 def finished(orders: Sequence[Order]) -> int:
-    job_ids = [order.job_id for order in orders if order.job_id]
-    return Job.objects.filter(pk__in=job_ids, state__in=states.FINISHED_STATES).count()
+    own = [order.job_id for order in orders if order.job_id]
+    return Job.objects.filter(pk__in=own, state__in=states.FINISHED_STATES).count()
 
 
 def whereabouts() -> str:
@@ -50,6 +64,7 @@ def broken_promises(orders: Sequence[Order]) -> list[str]:
     """A sentence for each thing that is not as it must be, none if all is well."""
     return [
         *jobs_not_done(orders),
+        *shipments_amiss(orders),
         *charges_amiss(orders),
         *rows_amiss(orders),
         *calls_after_the_checkpoint(orders),
@@ -64,6 +79,26 @@ def jobs_not_done(orders: Sequence[Order]) -> list[str]:
         for order in orders
         if order.job_id is not None and jobs[order.job_id].state != "done"
     ]
+
+
+def shipments_amiss(orders: Sequence[Order]) -> list[str]:
+    """Each order's job started one other, which is done, and got what that one answered."""
+    own = [order.job_id for order in orders if order.job_id]
+    children: dict[UUID | None, list[Job]] = {}
+    for child in Job.objects.filter(parent_id__in=own):
+        children.setdefault(child.parent_id, []).append(child)
+    answers = dict(Job.objects.filter(pk__in=own).values_list("pk", "result"))
+    shipped = dict(Shipment.objects.values_list("order_id", "pk"))
+    pieces = dict(OrderLine.objects.values_list("order_id").annotate(Sum("quantity")))
+    amiss = []
+    for order in orders:
+        found = [f"{child.name} {child.state}" for child in children.get(order.job_id, [])]
+        if found != ["orders.ship_order done"]:
+            amiss.append(f"{order.number}: its children are {found}, not one shipment that is done")
+        answer = f"shipped {pieces[order.pk]} pieces as shipment {shipped.get(order.pk)}"
+        if order.job_id is not None and answers[order.job_id] != answer:
+            amiss.append(f"{order.number}: answered {answers[order.job_id]!r}, not {answer!r}")
+    return amiss
 
 
 def charges_amiss(orders: Sequence[Order]) -> list[str]:

@@ -12,7 +12,6 @@ import pytest
 
 from django_durable_jobs.models import JobAttempt
 from example_project.orders.models import Order
-from example_project.orders.warehouse import announce_picked
 
 from . import orders as shop
 from .app.apps import FORGET_STEPS
@@ -38,11 +37,12 @@ def test_two_hundred_orders_survive_twenty_kills(start_workers: StartWorkers):
 
 def test_a_worker_that_does_not_replay_is_found_out(start_workers: StartWorkers):
     """The checks above can fail: here they look at workers that run finished steps again."""
-    orders = shop.place_orders(3, random.Random(1))
+    rng = random.Random(1)
+    orders = shop.place_orders(3, rng)
     workers = start_workers("--processes", "1", **{FORGET_STEPS: "1"})
 
     def found_out() -> bool:
-        announce_picked(by="Rosalind")
+        shop.approve_some(rng)
         amiss = "\n".join(shop.broken_promises(orders))
         return all(
             re.search(fault, amiss)
@@ -68,7 +68,7 @@ def _survive(start_workers: StartWorkers, *, count: int, kills: int, seconds: fl
         finished = shop.finished(orders)
         wanted = min(count, finished + OPEN_AT_ONCE)
         orders.extend(shop.place_orders(wanted - len(orders), rng))
-        announce_picked(by="Rosalind")
+        shop.approve_some(rng)
         if due and finished >= due[0] and havoc.strike():
             due.pop(0)
         return finished == count
@@ -92,9 +92,7 @@ def _survive(start_workers: StartWorkers, *, count: int, kills: int, seconds: fl
 
 
 def _interrupted_attempts(orders: Sequence[Order]) -> int:
-    return JobAttempt.objects.filter(
-        job_id__in=[order.job_id for order in orders if order.job_id], outcome="lapsed"
-    ).count()
+    return JobAttempt.objects.filter(job_id__in=shop.job_ids(orders), outcome="lapsed").count()
 
 
 class Havoc:

@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "JOBS_GRACE": "20s",
     "SHOP_GATEWAY_SECONDS": "0.1",
     "SHOP_GATEWAY_FAILS_EVERY": "7",
+    "SHOP_COOL_OFF": "200ms",
     "SHOP_PACKING_TIME": "200ms",
 }
 

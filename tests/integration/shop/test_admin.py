@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_durable_jobs.models import JobEvent
 from example_project.orders.catalogue import fill_shelves
 from example_project.orders.place import ProductUnknown, place_order
 
@@ -29,6 +30,21 @@ def test_the_list_of_orders_links_to_each_orders_job(operator):
     (address,) = re.findall(r'href="([^"]+)">fulfilment<', page)
     assert str(order.job_id) in address
     assert operator.get(address).status_code == 200
+
+
+def test_an_order_that_is_approved_on_the_list_is_approved_once(operator):
+    fill_shelves()
+    order = place_order("Ada", {"TEA": 1})
+    chosen = {"action": "approve_selected", "_selected_action": [order.pk]}
+
+    first = operator.post("/admin/orders/order/", chosen, follow=True)
+    second = operator.post("/admin/orders/order/", chosen, follow=True)
+
+    order.refresh_from_db()
+    assert order.approved_by == "ann"
+    assert "Orders approved: 1." in first.content.decode()
+    assert "Orders approved: 0." in second.content.decode()
+    assert JobEvent.objects.filter(name="order.approved", correlation_key=order.number).count() == 1
 
 
 def test_an_orders_page_shows_its_lines(operator):
