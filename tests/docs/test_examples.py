@@ -2,7 +2,8 @@
 
 A block fenced as ```` ```python test ```` is run; one fenced as ```` ```python ```` is only shown
 (it needs a project of the reader's around it). The blocks of a page run in order and share their
-names, as a reader who follows the page would have them; each page is a module of its own.
+names, as a reader who follows the page would have them; each page is a module of its own. Tests
+that a page shows are run at its end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import ModuleType
 
 import pytest
 
+from django_durable_jobs import clock
 from django_durable_jobs.jobs.registry import scratch_registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,12 +44,20 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def run_page(page: Path, module: ModuleType) -> None:
-    """Run the page's examples; a traceback names the page and its line."""
+    """Run the page's examples, and then the tests that they define.
+
+    A traceback names the page and its line.
+    """
     for block in blocks_of(page.read_text()):
         if block.info == "python test":
             padded = "\n" * (block.line - 1) + block.code
             # The pages are this repository's own source.
             exec(compile(padded, str(page), "exec"), module.__dict__)  # noqa: S102 -- see above
+    for name, shown in list(module.__dict__.items()):
+        if name.startswith("test_") and callable(shown):
+            shown()
+            # What a page's test moved, the next one finds at its place.
+            clock.reset()
 
 
 PAGES = [path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if path.exists()]
@@ -89,6 +99,14 @@ def test_blocks_run_in_order_and_share_their_names(tmp_path):
     run_page(page, module)
 
     assert module.x == 2
+
+
+def test_the_tests_that_a_page_shows_are_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python test\ndef test_it():\n    assert 1 == 2\n```\n")
+
+    with pytest.raises(AssertionError):
+        run_page(page, ModuleType("page"))
 
 
 def test_a_failing_example_fails_at_its_line_of_the_page(tmp_path):
