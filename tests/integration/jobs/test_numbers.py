@@ -21,6 +21,11 @@ SMALL_NUMBERS = {
     "slots",
     "pid",
     "tries",
+    # Children of one step, events of one wait, requeues by hand.
+    "children",
+    "children_at_once",
+    "place",
+    "generation",
 }
 
 
