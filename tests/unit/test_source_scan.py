@@ -16,6 +16,20 @@ PACKAGE = Path(__file__).resolve().parents[2] / "django_durable_jobs"
 MAY_IMPORT_BY_NAME = ("conf.py", "store/")
 UNSAFE_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
+# Ids, which only have to differ and to sort; one process's own store; what people are shown; and
+# a context that nobody else sees.
+MAY_READ_THE_CLOCK = (
+    "clock.py",
+    "store/ids.py",
+    "drivers/memory/",
+    "admin/",
+    "testing/",
+    "steps/context.py",
+)
+# As the tokens stand with spaces between them.
+WALL_CLOCK = re.compile(
+    r"\b(?:datetime|timezone|clock) \. (?:now|utcnow|today)\b|\btime \. time(?:_ns)?\b"
+)
 WHOLE_ROWS = re.compile(
     r"""\bselect\s+(?:all\s+|distinct\s+(?:on\s*\([^)]*\)\s*)?)?(?:"?\w+"?\.)?\*"""
     r"""|\breturning\s+(?:"?\w+"?\.)?\*"""
@@ -106,6 +120,18 @@ def test_nothing_stored_or_sent_is_ever_executed_or_imported_by_name():
     assert found == {}
 
 
+def test_no_decision_about_a_run_is_taken_by_the_time_of_day_of_its_process():
+    """A worker whose clock is ahead must neither miss an event nor end a wait early."""
+    found = {
+        name: hits
+        for path in source_files(".py")
+        if not (name := path.relative_to(PACKAGE).as_posix()).startswith(MAY_READ_THE_CLOCK)
+        if (hits := WALL_CLOCK.findall(without_python_comments(path.read_text())))
+    }
+
+    assert found == {}
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -147,6 +173,13 @@ def test_what_only_looks_like_a_read_of_whole_rows_is_let_be(name, text):
 )
 def test_unsafe_code_is_found(name, text):
     assert unsafe_code(name, text) != []
+
+
+@pytest.mark.parametrize(
+    "call", ["clock.now()", "datetime.now(UTC)", "time.time()", "timezone.now()"]
+)
+def test_a_look_at_the_time_of_day_is_found(call):
+    assert WALL_CLOCK.search(without_python_comments(f"due = {call}\n"))
 
 
 def test_only_the_driver_setting_may_be_imported_by_name():
