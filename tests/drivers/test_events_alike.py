@@ -9,7 +9,7 @@ import pytest
 from django_durable_jobs import clock as moved_clock
 from django_durable_jobs.drivers.memory import MemoryStore
 from django_durable_jobs.drivers.postgres import PostgresStore
-from django_durable_jobs.testing.conformance.test_event_agreement import told
+from django_durable_jobs.testing.conformance.test_event_looks import told
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_durable_jobs"])
 

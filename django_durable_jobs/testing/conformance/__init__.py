@@ -34,9 +34,9 @@ test_fences         every fenced write against every way of losing a claim
 test_rescue         lapsed leases taken again, or buried
 test_steps          checkpoints
 test_events         what a wait may take, and whom a publish wakes
-test_event_filters  addressed events, waits since the enqueue or for any of several
+test_event_filters  addressed events, waits since the enqueue, any of several
 test_event_cursors  what a wait has refused
-test_event_agreement  every look for an event agrees with every other
+test_event_looks    every look for an event agrees with every other
 test_children       whom the end of a child makes due; children that are held
 test_listening      wakes
 test_matrix         the table of allowed moves, and that nothing else moves
@@ -69,7 +69,6 @@ from .test_children import (  # noqa: E402 - see above
 )
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
-from .test_event_agreement import TestAgreement  # noqa: E402 - see above
 from .test_event_cursors import TestCursors  # noqa: E402 - see above
 from .test_event_filters import (  # noqa: E402 - see above
     TestAddressedEvents,
@@ -77,6 +76,7 @@ from .test_event_filters import (  # noqa: E402 - see above
     TestEventPayloads,
     TestWaitsSinceTheEnqueue,
 )
+from .test_event_looks import TestAgreement  # noqa: E402 - see above
 from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
 from .test_fences import TestFences  # noqa: E402 - see above
 from .test_list import TestList, TestStats  # noqa: E402 - see above
