@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,11 @@ from django_durable_jobs.settle import describe_failure
 from django_durable_jobs.signals import job_started
 from django_durable_jobs.store.rows import ClaimedJob, Settlement, StepRow
 from django_durable_jobs.testing.conformance import given
+from django_durable_jobs.worker.attempts import Attempts
+from django_durable_jobs.worker.crew import Run
+from django_durable_jobs.worker.deadlines import Deadlines
 from django_durable_jobs.worker.execute import Executed, execute
+from django_durable_jobs.worker.settling import Settler
 
 RETRY = Retry(attempts=3, delay=0, jitter="none")
 Body = Callable[[JobContext], Any]
@@ -201,3 +206,40 @@ def test_a_changed_version_is_described_with_both(counting):
         "Job 'shop.pay' was begun by code without a version, and this is version '2'. Requeue it "
         "where the old version runs, or requeue it from its first step."
     )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda attempts, run: attempts.give_back(run),
+        lambda attempts, run: attempts.abandon(run),
+    ],
+    ids=["given back by a drain", "abandoned after its timeout"],
+)
+def test_so_is_one_that_somebody_else_ends(counting, end):
+    """Its body may have stored steps, and those are of this version."""
+    given.enqueue(counting, code_version="1", input="{}")
+    [claimed] = given.claim(counting)
+
+    @job(name="shop.pay", version="2")
+    def pay() -> None:
+        pass
+
+    settler = Settler(counting, lambda outcomes, landed: None)
+    deadlines = Deadlines(grace=timedelta(seconds=1), abandoned=lambda run: None)
+    attempts = Attempts(
+        store=counting,
+        user_store=counting,
+        settler=settler,
+        deadlines=deadlines,
+        is_draining=lambda: False,
+    )
+    run = Run(claimed, CancelSignal(claimed.identity.job_id))
+    run.start_once()
+    run.signal.cancel(JobTimeout("shop.pay", 1.0))
+    settler.start()
+
+    end(attempts, run)
+
+    assert settler.finish(20)
+    assert given.shown(counting, claimed.identity.job_id).code_version == "2"
