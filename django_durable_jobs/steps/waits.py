@@ -255,6 +255,10 @@ def _filters(
         )
     filters: list[EventFilter] = []
     for each in events:
+        if isinstance(each, tuple) and len(each) != 2:
+            raise StepRefused(
+                name, "cannot wait: one of its events is no pair of a name and a key."
+            )
         event, own_key = each if isinstance(each, tuple) else (each, key)
         filters.append(_filter(name, event, own_key))
     if not 0 < len(filters) <= MAX_EVENTS:
