@@ -53,7 +53,7 @@ class BodyLoop:
         flight: _Flight[T] = _Flight(body, self._started())
         unsubscribe = signal.subscribe(lambda reason: flight.cancel())
         try:
-            return flight.result()
+            return flight.run()
         finally:
             unsubscribe()
 
@@ -107,14 +107,16 @@ class _Flight(Generic[T]):
         # Body and cleaning up share one context: it holds the thread that they use.
         self._context: Context = copy_context()
         self._context.run(_flight.set, self)
-        loop.call_soon_threadsafe(self._begin)
+        self._unspoilt = self._context
 
-    def result(self) -> T:
+    def run(self) -> T:
         """Wait for the end of it all; what the body returned or raised."""
+        self._loop.call_soon_threadsafe(self._begin)
         return self._ended.result()
 
     def cancel(self) -> None:
         """Give the body its ``CancelledError``, from any thread."""
+        self._is_cancelled = True
         self._loop.call_soon_threadsafe(self._cancel)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
@@ -130,12 +132,12 @@ class _Flight(Generic[T]):
         self._task.add_done_callback(self._begin_end)
 
     def _cancel(self) -> None:
-        self._is_cancelled = True
         if self._has_begun:
             self._task.cancel()
 
     async def _run(self) -> None:
         await self._thread.enter_async_context(ThreadSensitiveContext())
+        self._unspoilt = copy_context()
         try:
             if self._is_cancelled:
                 raise asyncio.CancelledError
@@ -158,7 +160,7 @@ class _Flight(Generic[T]):
                 await asyncio.wait(left)
             # Behind whatever the thread works on. Leaving the context waits for that thread,
             # in some versions of asgiref on the loop, and so must find it idle.
-            await sync_to_async(drop_connections, thread_sensitive=True)()
+            await asyncio.Task(_drop(), loop=self._loop, context=self._unspoilt)
             await self._thread.aclose()
         except BaseException:
             logger.exception("jobs.loop.failed: a body was not cleaned up after.")
@@ -167,6 +169,12 @@ class _Flight(Generic[T]):
                 self._ended.set_result(self._value)
             else:
                 self._ended.set_exception(self._error)
+
+
+async def _drop() -> None:
+    # asgiref carries context variables back out of a sync function that still runs, and with
+    # them the way into code that has ended: whoever followed it would wait for ever.
+    await sync_to_async(drop_connections, thread_sensitive=True)()
 
 
 _flight: ContextVar[_Flight[Any] | None] = ContextVar("durable_jobs_flight", default=None)
@@ -189,10 +197,15 @@ class _Heeding:
     def __await__(self) -> Generator[Any, Any, Any]:
         body = self._body
         error: BaseException | None = None
+        waits_for: object = None
+        bridge: object | None = None
         is_told = False
         while True:
             is_telling = not is_told and self._is_cancelled()
-            if is_telling and not isinstance(error, asyncio.CancelledError):
+            # A bridge that waits for the async code behind it is left to that: its function
+            # ends after it, and only then may the bridge be torn down.
+            is_left_to_it = bridge is not None and isinstance(waits_for, asyncio.Task)
+            if is_telling and not is_left_to_it and not isinstance(error, asyncio.CancelledError):
                 error = _cancelled_instead_of(error)
             before = _bridge_at(body) if is_telling else None
             try:
@@ -201,7 +214,8 @@ class _Heeding:
                 return end.value
             if is_telling:
                 # Still in the bridge to sync code, which holds the cancelling back.
-                is_told = before is None or _bridge_at(body) is not before
+                bridge = before if _bridge_at(body) is before else None
+                is_told = bridge is None
             error = None
             try:
                 yield waits_for
