@@ -13,7 +13,14 @@ HEADINGS = ("charge", "record", "cool off", "approval", "ship", "packing", "hand
 # Lines around the rows and the news: two of them blank, the headings, the count, the cursor's.
 SURROUNDINGS = 5
 NEWS_LINES = 3
-COLOURS = {"done": "32", "runs": "33;1", "waits": "36", "sleeps": "34", "again": "31;1"}
+COLOURS = {
+    "done": "32",
+    "runs": "33;1",
+    "waits": "36",
+    "sleeps": "34",
+    "calls": "35",
+    "again": "31;1",
+}
 
 
 class Screen:
