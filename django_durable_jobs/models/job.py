@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Final
+
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from django_durable_jobs import states
+
+NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
+"""Due time of what no clock makes due; the statements write the same instant."""
 
 
 class Job(models.Model):
@@ -144,12 +150,19 @@ class Job(models.Model):
             models.Index(
                 "parent_id", name="x_jobs_parent_idx", condition=Q(parent_id__isnull=False)
             ),
-            # Whether a fan-out has a child left, and which starts next, without the finished ones.
+            # Whether a fan-out has a child left, without the finished ones.
             models.Index(
                 "family_id",
                 "id",
                 name="x_jobs_live_children_idx",
                 condition=Q(family_id__isnull=False, state__in=list(states.LIVE_STATES)),
+            ),
+            # Which child starts next. Held is what waits for the end of a sibling alone.
+            models.Index(
+                "family_id",
+                "id",
+                name="x_jobs_held_children_idx",
+                condition=Q(state=states.DELAYED, run_at=NEVER),
             ),
             models.Index(
                 "name",

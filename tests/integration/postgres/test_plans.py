@@ -68,12 +68,36 @@ FILL_EVENTS = """
 """
 
 
+# Of parked parents with many children, most of them finished or held.
+FILL_FAMILIES = """
+    with parents as (
+      insert into x_jobs (id, name, queue, state, run_at, is_armed)
+      select (lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n << 20), 12, '0'))::uuid,
+             'shop.parent', 'default', 'suspended', '9999-12-31 00:00:00+00', false
+        from generate_series(200001, 200300) n
+      returning id
+    ), steps as (
+      insert into x_job_steps (job_id, name, seq, status, family_id, children, children_at_once)
+      select p.id, 'ship', 1, 'calling', p.id, 50, 4 from parents p
+    )
+    insert into x_jobs (id, name, queue, state, run_at, is_armed, parent_id, parent_step, family_id,
+                        finished_at)
+    select (left(p.id::text, 24)
+            || lpad(to_hex(('x' || right(p.id::text, 12))::bit(48)::bigint + n), 12, '0'))::uuid,
+           'shop.child', 'children', case when n <= 40 then 'done' else 'delayed' end,
+           case when n <= 44 then now() else '9999-12-31 00:00:00+00' end, n between 41 and 44,
+           p.id, 'ship', p.id, case when n <= 40 then now() end
+      from parents p, generate_series(1, 50) n
+"""
+
+
 @pytest.fixture
 def full_table(transactional_db: None) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(FILL.format(finished=FINISHED).replace("%%", "%"))
         cursor.execute("update x_jobs set run_at = now() - interval '1 hour' where is_armed")
         cursor.execute(FILL_STEPS)
+        cursor.execute(FILL_FAMILIES)
         cursor.execute(FILL_ATTEMPTS)
         cursor.execute(FILL_WAITS)
         cursor.execute(FILL_EVENTS)

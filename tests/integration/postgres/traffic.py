@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from django_durable_jobs.drivers.postgres import PostgresStore
-from django_durable_jobs.store.ids import new_id
+from django_durable_jobs.store.ids import family_id, new_id, sibling_id
 from django_durable_jobs.store.rows import (
     EventFilter,
     JobFilter,
@@ -73,6 +73,7 @@ def all_verbs(store: PostgresStore) -> None:
     store.list_jobs(JobFilter(), limit=50, after=None, before=one.job_id)
     store.list_jobs(JobFilter(state="dead"), limit=50, after=None, before=None)
     store.attempts(one.job_id)
+    families(store)
     store.requeue(one.job_id)
     store.cancel(one.job_id, reason="")
     store.requeue(one.job_id, from_step="s")
@@ -88,3 +89,38 @@ def all_verbs(store: PostgresStore) -> None:
     store.now()
     store.wake([Wake("own")])
     store.forget_workers(["w1"])
+
+
+def families(store: PostgresStore) -> None:
+    """Let a parent call children, of which each ends in another way."""
+    parent = NewJob(id=new_id(), name="plans", queue="parents", input="{}", max_attempts=3)
+    store.insert([parent], on_conflict="existing")
+    (claimed,) = store.claim("w1", [QueueDemand("parents", 1)], lease=LEASE)
+    first = family_id(parent.id, "ship", 0)
+    children = [
+        NewJob(
+            id=sibling_id(first, index),
+            name="plans",
+            queue="children",
+            input="{}",
+            max_attempts=3,
+            parent_id=parent.id,
+            parent_step="ship",
+            family_id=first,
+            is_held=index > 0,
+        )
+        for index in range(4)
+    ]
+    store.insert(children, on_conflict="existing")
+    store.insert(children, on_conflict="existing")
+    store.put_step(
+        claimed.identity,
+        NewStep("ship", 1, "calling", family_id=first, children=4, children_at_once=1),
+    )
+    store.settle([Settlement(claimed.identity, "suspended", calls=True)])
+    store.wake_missed(limit=10)
+    (child,) = store.claim("w1", [QueueDemand("children", 1)], lease=LEASE)
+    store.settle([Settlement(child.identity, "done", result="1")])
+    store.cancel(children[1].id, reason="")
+    store.remove(children[2].id)
+    store.children(first, 4)

@@ -3,7 +3,7 @@
 -- A running body learns of it at its next fenced write or renewal; nothing it does lands.
 --
 -- Locks: the row; then held siblings and the parent, each SKIP LOCKED.
--- Index: primary key; x_jobs_live_children_idx.
+-- Index: primary key; x_jobs_live_children_idx and x_jobs_held_children_idx.
 -- Bound: one job, one held sibling, one parent.
 \set end_children `cat fragments/end_children.sql`
 with live as (

@@ -3,7 +3,7 @@
 -- A live child that goes is an end to its parent like any other.
 --
 -- Locks: the row and what belongs to it; then held siblings and the parent, each SKIP LOCKED.
--- Index: primary keys; x_jobs_live_children_idx.
+-- Index: primary keys; x_jobs_live_children_idx and x_jobs_held_children_idx.
 -- Bound: one job, one held sibling, one parent.
 \set end_children `cat fragments/end_children.sql`
 with gone as (

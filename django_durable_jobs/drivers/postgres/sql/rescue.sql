@@ -3,7 +3,8 @@
 -- A buried job is settled here and answered once, by the statement that settled it.
 --
 -- Locks: the lapsed rows in id order, SKIP LOCKED; then held siblings and parents of the buried.
--- Index: x_jobs_running_idx; the update by primary key; x_jobs_live_children_idx.
+-- Index: x_jobs_running_idx; the update by primary key; x_jobs_live_children_idx and
+--        x_jobs_held_children_idx.
 -- Bound: :limit rows, and so many siblings and parents; reads the rows that are running.
 \set end_children `cat fragments/end_children.sql`
 with clock as materialized (

@@ -3,7 +3,8 @@
 -- Held siblings of those that ended, and parents of which no child is left, are made due.
 --
 -- Locks: the held rows in id order, then held siblings and parents in id order; SKIP LOCKED.
--- Index: primary keys; x_jobs_live_children_idx; x_job_steps_calling_idx.
+-- Index: primary keys; x_jobs_live_children_idx, x_jobs_held_children_idx and
+--        x_job_steps_calling_idx.
 -- Bound: the arrays given, and so many siblings and parents.
 \set end_attempts `cat fragments/end_attempts.sql`
 \set end_children `cat fragments/end_children.sql`

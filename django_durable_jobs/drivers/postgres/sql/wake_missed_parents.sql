@@ -5,7 +5,8 @@
 -- look after that, or a row that was passed over for a transaction which then rolled back.
 --
 -- Locks: the woken rows, parents before children, each in id order, SKIP LOCKED.
--- Index: x_job_steps_calling_idx and x_jobs_live_children_idx, then primary key.
+-- Index: x_job_steps_calling_idx, x_jobs_live_children_idx and x_jobs_held_children_idx, then
+--        primary key.
 -- Bound: :limit rows moved; reads the open calls and their live children.
 \set calls_nobody `cat fragments/calls_nobody.sql`
 with parents as materialized (

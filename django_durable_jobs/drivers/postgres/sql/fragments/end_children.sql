@@ -41,6 +41,8 @@ families as materialized (
           where j.family_id = f.family_id
             and j.state in ('ready', 'delayed', 'running', 'suspended')
             and j.id <> all (f.ids)
+          -- From the end, where those stand that start last.
+          order by j.id desc
           limit 1) as sibling on true
    where sibling.id is null
 ), parents as materialized (
