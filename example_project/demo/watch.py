@@ -21,6 +21,7 @@ WORDS = {
     "calling": "calls",
     "timed_out": "timed out",
 }
+PARKED = {"sleeps", "waits", "calls"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Run:
         """One word for each of the steps *names*, "" for those not reached."""
         words = [WORDS.get(self.steps.get(name, ""), "") for name in names]
         is_moving = self.state in (states.READY, states.RUNNING)
-        if "" in words and is_moving:
+        # One that was woken stands at its wait until that is stored as over.
+        if "" in words and is_moving and PARKED.isdisjoint(words):
             again = "again" if self.trouble else ""
             words[words.index("")] = "runs" if self.state == states.RUNNING else again
         return tuple(words)
