@@ -211,6 +211,14 @@ class Settler:
         if parked:
             # An event that was published meanwhile was looked for by nobody.
             self._store.wake_waiters(parked)
+        parents = [
+            row.id if settlement.calls else row.parent_id
+            for settlement, has_landed, row in zip(settlements, landed, rows, strict=True)
+            if has_landed and row is not None
+        ]
+        if any(parents):
+            # Nor were children that ended at the same time.
+            self._store.wake_parents([parent for parent in parents if parent is not None])
         return landed
 
     def _land_apart(

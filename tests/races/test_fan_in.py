@@ -6,24 +6,28 @@ or parks a parent looks once more behind its own commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from threading import Barrier
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from django_durable_jobs import states
-from django_durable_jobs.drivers.postgres import PostgresStore
-from django_durable_jobs.store.rows import ClaimIdentity, NewStep
+from django_durable_jobs.drivers.postgres import PostgresStore, executor
+from django_durable_jobs.drivers.postgres.statements import load, parse
+from django_durable_jobs.exceptions import StoreUnavailable
+from django_durable_jobs.store.rows import ClaimIdentity, NewStep, Settlement
 from django_durable_jobs.testing.conformance.given import (
     LEASE,
     Clock,
     claim,
     claim_id,
     claimed,
+    enqueue,
     family,
     insert,
     new_children,
@@ -34,6 +38,7 @@ from django_durable_jobs.testing.conformance.given import (
     settle,
     shown,
 )
+from django_durable_jobs.worker.settling import Outcome, Settler
 
 from .stepping import PATIENCE, REAL
 
@@ -254,3 +259,54 @@ def test_a_held_sibling_that_somebody_has_locked_is_passed_over_for_the_next(wor
         done(worker, running.identity)
 
     assert [is_due(worker, child) for child in made.ids] == [False, False, True]
+
+
+@pytest.mark.parametrize("ends", ["parent", "child"])
+def test_a_second_look_that_met_an_outage_is_made_again(worker, monkeypatch, ends):
+    """The settle itself has landed by then, and would be answered as lost."""
+    enqueue(worker)
+    (parent,) = claim(worker)
+    made = family(worker, 1, parent=parent.identity)
+    (child,) = claim(worker, queue="children")
+    if ends == "parent":
+        job, end = parent, Settlement(parent.identity, states.SUSPENDED, calls=True)
+        done(worker, child.identity)
+    else:
+        # Parked as if in the moment of the child's end: its statement sees no parked parent.
+        job, end = child, Settlement(child.identity, states.DONE, result="1")
+        without_first_wake(monkeypatch)
+        park_calling(worker, parent.identity)
+    break_once(monkeypatch, worker, "wake_parents")
+    landed: list[Settlement | None] = []
+    settler = Settler(worker, lambda *_: None)
+    settler.start()
+
+    settler.hand_in(Outcome(job, end, answer=landed.append))
+
+    assert settler.finish(PATIENCE)
+    assert landed == [end]
+    assert is_due(worker, made.parent.job_id)
+
+
+def break_once(monkeypatch, store: PostgresStore, statement: str) -> None:
+    """Let the server be away when *statement* is sent the next time."""
+    fetch = store.executor.fetch
+    faults = [StoreUnavailable("The server went away.", "Wait.")]
+
+    def breaking(name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        if name == statement and faults:
+            raise faults.pop()
+        return fetch(name, parameters)
+
+    monkeypatch.setattr(store.executor, "fetch", breaking)
+
+
+def without_first_wake(monkeypatch) -> None:
+    """Take from the statements that end a child what wakes its parent."""
+    blind = parse(
+        "settle_children",
+        load("settle_children").source.replace("s.status = 'calling'", "s.status = 'done'"),
+    )
+    monkeypatch.setattr(
+        executor, "load", lambda name: blind if name == "settle_children" else load(name)
+    )

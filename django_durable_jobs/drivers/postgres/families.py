@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django_durable_jobs.clock import shift
+from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.store.rows import ChildRow, Wake
 
 from .rowmaps import child_row
@@ -42,7 +43,7 @@ class Families(Session):
         self._wake_queues([row[0] for row in rows])
         return len(rows)
 
-    def _follow_ends(self, ends: Iterable[tuple[Any, Any]]) -> None:
+    def _follow_ends(self, ends: Iterable[tuple[Any, Any]]) -> StoreUnavailable | None:
         """After the commit: look once more for the parents of ended children, tell the workers.
 
         Call it in the transaction of the statement that ended them, so that it is forgotten
@@ -51,6 +52,10 @@ class Families(Session):
         Args:
             ends: Of each row that the statement answered: the parent of the child that
                 ended, or None, and the queues that got work by that.
+
+        Returns:
+            Why the look failed, if it was made at once and failed: what ended has ended all
+            the same, but perhaps nobody else looks.
         """
         parents: set[UUID] = set()
         queues: set[str] = set()
@@ -58,15 +63,24 @@ class Families(Session):
             if parent_id is not None:
                 parents.add(parent_id)
             queues.update(woken)
+        return self._look_after_commit(parents, queues)
+
+    def _look_after_commit(
+        self, parents: Collection[UUID], queues: Collection[str] = ()
+    ) -> StoreUnavailable | None:
+        """Wake those of *parents* without a child, and the workers; see ``_follow_ends``."""
+        faults: list[StoreUnavailable] = []
+
+        def look() -> None:
+            try:
+                self._wake_queues([*queues, *self._wake_parents(sorted(parents))])
+            except StoreUnavailable as error:
+                faults.append(error)
+                raise
+
         if parents or queues:
-            self.on_commit(lambda: self._look_again(parents, queues))
-
-    def _look_after_park(self, parents: Collection[UUID]) -> None:
-        """After the commit: look once whether the children of parked parents have ended."""
-        self.on_commit(lambda: self._look_again(set(parents), set()))
-
-    def _look_again(self, parents: set[UUID], queues: set[str]) -> None:
-        self._wake_queues([*queues, *self._wake_parents(sorted(parents))])
+            self.on_commit(look)
+        return faults[0] if faults else None
 
     def _wake_queues(self, queues: Collection[str]) -> None:
         self.wake([Wake(queue) for queue in sorted(set(queues))])

@@ -48,10 +48,11 @@ class Runs(Events):
         if not settlements:
             return []
         parameters = _settle_parameters(settlements)
+        fault = None
         rows = self.executor.fetch("settle", {**parameters, "with_children": False})
         if rows[0][4]:
             rows = self.executor.fetch("settle_children", {**parameters, "with_children": True})
-            self._follow_ends((row[4], row[5]) for row in rows)
+            fault = self._follow_ends((row[4], row[5]) for row in rows)
         answers = {(row[0], row[1]): None if row[3] else row[2] for row in rows}
         landed = [
             answers[settlement.identity.job_id, settlement.identity.claim]
@@ -67,7 +68,10 @@ class Runs(Events):
             self.wake_waiters(waiting)
         calling = [settlement.identity.job_id for settlement in parked if settlement.calls]
         if calling:
-            self._look_after_park(calling)
+            fault = self._look_after_commit(calling) or fault
+        if fault is not None:
+            # Asked again, the caller finds that they landed, and has the look made again.
+            raise fault
         return landed
 
     def record_progress(self, identity: ClaimIdentity, progress: str) -> bool:
