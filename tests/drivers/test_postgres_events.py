@@ -153,6 +153,7 @@ def test_a_cursor_is_a_pair_a_snapshot_and_ids(store, clock):
     event = JobEvent.objects.get(id=event_id)
     assert (step.cursor_at, step.cursor_id) == (event.published_at, event_id)
     assert step.refused == [str(owed)]
+    assert wait.cursor is not None
     assert step.cursor_mark == wait.cursor.mark
 
 
@@ -197,12 +198,37 @@ def test_a_snapshot_of_another_cluster_leaves_the_decision_to_stamps(store, cloc
     clock.advance(minutes=5)
     wait = replace(put_wait(store, identity), mark=ELSEWHERE)
     clock.advance(minutes=5)
-    first, second = publish(store), publish(store)
+    event_id = publish(store)
 
-    assert found(store, wait) == first
-    wait = refuse_found(store, identity, wait)
-    wait = replace(wait, mark=ELSEWHERE, cursor=replace(wait.cursor, mark=ELSEWHERE))
-    assert found(store, wait) == second
+    assert found(store, wait) == event_id
+
+
+def test_a_cursor_of_another_cluster_is_a_pair_and_no_more(store):
+    """By chance its snapshot could hold a transaction of this cluster as still open."""
+    identity = claimed(store)
+    wait = put_wait(store, identity)
+    first, _ = publish(store), publish(store)
+    wait = refuse_found(store, identity, refuse_found(store, identity, wait))
+    third = publish(store)
+    xact = JobEvent.objects.get(id=first).xact
+    assert wait.cursor is not None
+
+    cursor = replace(wait.cursor, mark=f"{xact}:{ELSEWHERE.split(':')[0]}:{xact}")
+
+    assert found(store, replace(wait, cursor=cursor)) == third
+
+
+def test_events_of_one_millisecond_are_refused_one_by_one_in_the_order_of_their_ids(store):
+    identity = claimed(store)
+    wait = put_wait(store, identity)
+    ids = sorted(publish(store) for _ in range(3))
+    JobEvent.objects.update(published_at=store.now().replace(microsecond=0))
+
+    for event_id in ids:
+        assert found(store, wait) == event_id
+        wait = refuse_found(store, identity, wait)
+
+    assert found(store, wait) is None
 
 
 def test_an_event_without_a_transaction_id_is_judged_by_its_stamp(store, clock):

@@ -53,6 +53,7 @@ def play(order, worker, publisher, key=None):
                 case "begin":
                     wait = put_wait(worker, identity, correlation_key=key)
                 case "search":
+                    assert wait is not None
                     is_found = found(worker, wait) is not None
                 case "park" if not is_found:
                     assert settle(worker, identity, states.SUSPENDED, give_back=True)

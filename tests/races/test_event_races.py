@@ -208,6 +208,7 @@ def test_an_event_committed_late_is_found_behind_a_refused_one_that_was_purged(w
     again = claim_id(worker, identity.job_id)
     assert found(worker, wait) == owed
     wait = refuse_found(worker, again, wait)
+    assert wait.cursor is not None
     assert wait.cursor.refused == {owed}
     assert found(worker, wait) is None
     assert settle(worker, again, states.SUSPENDED, give_back=True, waits=True)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -148,6 +150,54 @@ class TestSteps:
         assert step.finished_at is not None
         assert step.finished_at >= opened.started_at + timedelta(minutes=5)
         assert store.load_steps(identity.job_id) == [step]
+
+    def test_a_call_is_told_with_its_family_and_keeps_it(
+        self, store: JobStore, clock: Clock
+    ) -> None:
+        identity = claimed(store)
+        family_id = new_id()
+        calling = NewStep(
+            "ship", 1, "calling", family_id=family_id, children=50, children_at_once=4
+        )
+        opened = store.put_step(identity, calling)
+        clock.advance(minutes=5)
+
+        again = store.put_step(identity, replace(calling, children=51, family_id=new_id()))
+
+        assert (opened.status, opened.is_open, opened.wake_at) == ("calling", True, None)
+        assert (opened.family_id, opened.children, opened.children_at_once) == (family_id, 50, 4)
+        assert again == opened
+        assert store.load_steps(identity.job_id) == [opened]
+
+    @pytest.mark.parametrize("status", ["done", "failed"])
+    def test_a_call_ends_in_place_with_what_became_of_it(
+        self, store: JobStore, clock: Clock, status: Any
+    ) -> None:
+        identity = claimed(store)
+        opened = store.put_step(
+            identity, NewStep("ship", 1, "calling", family_id=new_id(), children=1)
+        )
+        clock.advance(minutes=5)
+
+        ended = store.put_step(identity, NewStep("ship", 1, status, output="1"))
+
+        assert ended == replace(opened, status=status, output="1", finished_at=ended.finished_at)
+        assert ended.finished_at is not None
+        assert ended.finished_at >= opened.started_at + timedelta(minutes=5)
+        assert store.put_step(identity, NewStep("ship", 1, "done", output="2")) == ended
+
+    def test_a_replay_of_an_open_step_by_a_later_attempt_changes_nothing(
+        self, store: JobStore
+    ) -> None:
+        identity = claimed(store)
+        opened = put_wait(store, identity)
+        settle(store, identity, states.READY)
+        again = claim_id(store, identity.job_id)
+
+        assert put_wait(store, again) == opened
+        ended = store.put_step(again, NewStep("approval", 1, "timed_out", event="approved"))
+
+        assert (opened.attempt, ended.attempt) == (1, 2)
 
     def test_an_outcome_of_a_wait_is_not_decided_again(self, store: JobStore) -> None:
         identity = claimed(store)

@@ -192,7 +192,7 @@ def test_an_event_is_addressed_by_an_id_its_text_or_what_has_it(bench, form):
 
 def test_the_answer_of_an_enqueue_publishes_for_its_job_alone(bench):
     job_id = bench.enqueue()
-    result = JobResult(job_id, "ready", False, Declared())
+    result: JobResult[object] = JobResult(job_id, "ready", False, Declared())
 
     event_id = result.publish_event("order.approved", {"by": "ann"}, ttl="1h")
     keyed = result.publish_event("order.approved", key="7")
