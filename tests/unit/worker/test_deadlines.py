@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from django_durable_jobs.exceptions import JobTimeout
+from django_durable_jobs.exceptions import Draining, JobTimeout, LeaseLost
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 from django_durable_jobs.testing.conformance import given
 from django_durable_jobs.worker.crew import Run
@@ -64,6 +64,43 @@ def test_a_run_that_was_settled_at_its_timeout_is_not_abandoned(runs):
 
     until(lambda: abandoned == [last], seconds=PATIENCE)
     assert not settled.signal.is_set
+
+
+@pytest.mark.parametrize("timeout", [None, HOUR])
+@pytest.mark.parametrize("reason", [Draining(), LeaseLost("a job", "go on with it")])
+def test_whatever_cancels_a_run_its_grace_begins_with_that(runs, timeout, reason):
+    abandoned: list[Run] = []
+    deadlines = Deadlines(grace=SOON, abandoned=abandoned.append)
+    deadlines.start()
+    cancelled, other = runs[0], runs[1]
+    deadlines.watch(cancelled, timeout)
+    deadlines.watch(other, timeout)
+    cancelled.signal.cancel(reason)
+
+    until(lambda: abandoned == [cancelled], seconds=PATIENCE)
+    assert not other.signal.is_set
+
+
+def test_a_run_that_was_cancelled_before_it_is_watched_has_its_grace_all_the_same(runs):
+    abandoned: list[Run] = []
+    deadlines = Deadlines(grace=SOON, abandoned=abandoned.append)
+    deadlines.start()
+    runs[0].signal.cancel(Draining())
+    deadlines.watch(runs[0], None)
+
+    until(lambda: abandoned == runs[:1], seconds=PATIENCE)
+
+
+def test_the_end_of_an_attempt_is_no_cancelling(runs):
+    abandoned: list[Run] = []
+    deadlines = Deadlines(grace=SOON, abandoned=abandoned.append)
+    deadlines.start()
+    ended, last = runs[0], runs[1]
+    deadlines.watch(ended, None)
+    ended.signal.end()
+    deadlines.watch(last, timedelta(milliseconds=60))
+
+    until(lambda: abandoned == [last], seconds=PATIENCE)
 
 
 def test_a_failing_abandonment_does_not_end_the_watch(runs):
