@@ -37,7 +37,9 @@ test_events         what a wait may take, and whom a publish wakes
 test_event_filters  addressed events, waits since the enqueue, any of several
 test_event_cursors  what a wait has refused
 test_event_looks    every look for an event agrees with every other
-test_children       whom the end of a child makes due; children that are held
+test_last_child     when the end of a child makes its parent due
+test_held_children  children that wait for a sibling's end
+test_children       children inserted again, and what became of them
 test_listening      wakes
 test_matrix         the table of allowed moves, and that nothing else moves
 test_operations     requeue, cancel, promote, remove
@@ -61,12 +63,7 @@ pytest.register_assert_rewrite(
 
 from .fixtures import clock  # noqa: E402 - see above
 from .test_bounds import TestClock, TestProbe, TestRenewal  # noqa: E402 - see above
-from .test_children import (  # noqa: E402 - see above
-    TestChildren,
-    TestHeldChildren,
-    TestLastChild,
-    TestMissedParents,
-)
+from .test_children import TestChildren  # noqa: E402 - see above
 from .test_claim import TestArm, TestClaim, TestClaimBounds  # noqa: E402 - see above
 from .test_enqueue import TestEnqueue, TestIdempotencyKeys  # noqa: E402 - see above
 from .test_event_cursors import TestCursors  # noqa: E402 - see above
@@ -79,6 +76,11 @@ from .test_event_filters import (  # noqa: E402 - see above
 from .test_event_looks import TestAgreement  # noqa: E402 - see above
 from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
 from .test_fences import TestFences  # noqa: E402 - see above
+from .test_held_children import (  # noqa: E402 - see above
+    TestHeldChildren,
+    TestMissedParents,
+)
+from .test_last_child import TestLastChild  # noqa: E402 - see above
 from .test_list import TestList, TestStats  # noqa: E402 - see above
 from .test_listening import TestListening  # noqa: E402 - see above
 from .test_matrix import TestMatrix  # noqa: E402 - see above
