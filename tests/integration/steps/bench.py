@@ -34,7 +34,7 @@ from django_durable_jobs.store.rows import (
     Settlement,
     StepRow,
 )
-from django_durable_jobs.worker.execute import execute
+from django_durable_jobs.worker.execute import Executed, execute
 
 # Real commits, since a worker's connections must see them.
 REAL = pytest.mark.django_db(
@@ -178,13 +178,13 @@ class Bench:
         ) == [True]
 
     def work(self, *, slots: int = 9, times: int = 1) -> list[Worked]:
-        """Claim and run declared jobs as a worker does, *slots* in a round, so many rounds."""
+        """Claim, run and settle declared jobs as a worker does, *slots* in a round."""
         worked: list[Worked] = []
         for _ in range(times):
             self.worker_store.arm(limit=1_000)
             demand = [QueueDemand("default", slots)]
-            for claimed in self.worker_store.claim("worker-1", demand, lease=LEASE):
-                worked.append(self.run(claimed))
+            claimed = self.worker_store.claim("worker-1", demand, lease=LEASE)
+            worked += self.run(*claimed)
         return worked
 
     def work_off(self, *, slots: int = 9) -> list[Worked]:
@@ -194,21 +194,28 @@ class Bench:
             worked += some
         return worked
 
-    def run(self, claimed: ClaimedJob) -> Worked:
-        """Run the declared body of a claimed job and settle it, as a worker does."""
+    def run(self, *claimed: ClaimedJob) -> list[Worked]:
+        """Run the declared bodies of claimed jobs, and settle them together."""
+        ends = [self._execute(each) for each in claimed]
+        self.worker_store.settle(
+            [end.settlement for end in ends if end.settlement and not end.has_landed]
+        )
+        worked = []
+        for each, end in zip(claimed, ends, strict=True):
+            row = self.row(each.identity.job_id)
+            worked.append(Worked(row.id, row.name, row.state, end.error))
+        return worked
+
+    def _execute(self, claimed: ClaimedJob) -> Executed:
         definition = get_job(claimed.name)
-        assert definition is not None
-        executed = execute(
+        assert definition is not None, f"{claimed.name} is not declared; run it with attempt()"
+        return execute(
             claimed,
             definition,
             store=self.worker_store,
             user_store=self.store,
             signal=CancelSignal(claimed.identity.job_id),
         )
-        if executed.settlement is not None and not executed.has_landed:
-            self.worker_store.settle([executed.settlement])
-        row = self.row(claimed.identity.job_id)
-        return Worked(row.id, row.name, row.state, executed.error)
 
     def jobs(self, name: str, state: str | None = None) -> list[JobRow]:
         """Those of a name, in the order of their ids."""
