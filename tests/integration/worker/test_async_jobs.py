@@ -6,9 +6,10 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import connection, connections
 
 from django_durable_jobs import AsyncJobContext, JobContext, Retry, job
 from django_durable_jobs.models import Job
@@ -20,6 +21,11 @@ from tests.integration.worker.supervised import Supervisor, work_until_idle_besi
 pytestmark = REAL
 
 PATIENCE = 20
+
+
+@pytest.fixture
+def kept_connections(monkeypatch) -> None:
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", None)
 
 
 def state_of(result: Any) -> str:
@@ -53,6 +59,7 @@ def test_the_orm_calls_of_different_async_jobs_do_not_queue_behind_one_another()
     assert sessions_of(pids) == 0
 
 
+@pytest.mark.usefixtures("kept_connections")
 def test_an_async_job_leaves_no_database_connection_behind():
     pids: set[int] = set()
 
