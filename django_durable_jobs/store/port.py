@@ -221,6 +221,10 @@ class JobStore(Protocol):
         """Store a progress value (JSON text); whether it landed."""
         ...
 
+    def record_version(self, identity: ClaimIdentity, code_version: str) -> bool:
+        """Store which version of its code runs the job; whether it landed."""
+        ...
+
     def hold(self, identity: ClaimIdentity) -> None:
         """Lock the claim's row until the caller's transaction ends.
 

@@ -100,7 +100,7 @@ def execute(
         run_branches=bodies.run_branches,
     )
     try:
-        kept_out = _keep_out(context, claimed, definition, signal)
+        kept_out = _keep_out(context, claimed, definition, store, signal)
         if kept_out is not None:
             return kept_out
         if job_started.has_listeners():
@@ -116,7 +116,11 @@ def execute(
 
 
 def _keep_out(
-    context: RunContext, claimed: ClaimedJob, definition: ExecutableJob, signal: CancelSignal
+    context: RunContext,
+    claimed: ClaimedJob,
+    definition: ExecutableJob,
+    store: JobStore,
+    signal: CancelSignal,
 ) -> Executed | None:
     """How an attempt ends whose run may not go on in this code; None when it may."""
     rule = definition.on_version_change
@@ -124,9 +128,12 @@ def _keep_out(
         return None
     try:
         if not context.has_stored_steps:
+            # Before its first step: killed behind that, the run must not pass for the other's.
+            if not store.record_version(claimed.identity, definition.version):
+                raise LeaseLost(claimed.identity.job_id, "begin it")
             return None
     except Exception as error:
-        # The store's: nothing is known of the steps, so the body must not begin.
+        # The store's: nothing is known of the run, so the body must not begin.
         return _judged(error, claimed, definition, signal)
     if rule == "wait":
         return Executed(settlement_of_other_version(claimed), has_landed=False, error=None)

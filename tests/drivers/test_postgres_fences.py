@@ -81,6 +81,7 @@ WRITES: dict[str, tuple[str, Callable[[PostgresStore, ClaimIdentity], bool]]] = 
     "dead": ("settle", lambda s, i: settle(s, i, states.DEAD, failure=BOOM)),
     "done child": ("settle_children", lambda s, i: settle(s, i, states.DONE, result="1")),
     "progress": ("record_progress", lambda s, i: s.record_progress(i, '{"done": 1}')),
+    "version": ("record_version", lambda s, i: s.record_version(i, "2")),
     "finished step": ("put_step", put(NewStep("charge", 1, "done", output="1"))),
     "sleeping step": ("put_step", put(NewStep("nap", 1, "sleeping", wait=timedelta(hours=1)))),
     "waiting step": ("put_step", put(NewStep("approval", 1, "waiting", event="approved"))),

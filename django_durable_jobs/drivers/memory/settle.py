@@ -32,6 +32,14 @@ class Settling(Waiting):
             record.progress = progress
             return True
 
+    def record_version(self, identity: ClaimIdentity, code_version: str) -> bool:
+        with self._lock:
+            record = self._held(identity)
+            if record is None:
+                return False
+            record.code_version = code_version
+            return True
+
     def hold(self, identity: ClaimIdentity) -> None:
         with self._lock:
             if self._held(identity) is None:

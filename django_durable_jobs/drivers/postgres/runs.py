@@ -78,6 +78,10 @@ class Runs(Events):
         parameters = {**identity_parameters(identity), "progress": progress}
         return bool(self.executor.fetch("record_progress", parameters))
 
+    def record_version(self, identity: ClaimIdentity, code_version: str) -> bool:
+        parameters = {**identity_parameters(identity), "code_version": code_version}
+        return bool(self.executor.fetch("record_version", parameters))
+
     def hold(self, identity: ClaimIdentity) -> None:
         if not self.executor.fetch("hold", identity_parameters(identity)):
             raise LeaseLost(identity.job_id, "commit")

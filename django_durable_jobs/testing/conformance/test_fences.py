@@ -56,6 +56,7 @@ WRITES: Final[dict[str, Write]] = {
     "renew": lambda s, i: i in s.renew([i], lease=LEASE * 9, beats=()).held,
     "lapse": lambda s, i: bool(s.lapse([i])),
     "progress": lambda s, i: s.record_progress(i, "1"),
+    "version": lambda s, i: s.record_version(i, "2"),
     "finished step": _put(NewStep("charge", 1, "done", output="1")),
     "sleeping step": _put(NewStep("cool off", 1, "sleeping", wait=timedelta(hours=1))),
     "waiting step": _put(NewStep("approval", 1, "waiting", event="approved")),

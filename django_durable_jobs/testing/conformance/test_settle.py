@@ -215,6 +215,13 @@ class TestSettle:
 
         assert shown(store, identity.job_id) == before
 
+    def test_the_version_that_runs_a_job_is_stored_while_it_runs(self, store: JobStore) -> None:
+        identity = claimed(store)
+
+        assert store.record_version(identity, "2")
+
+        assert shown(store, identity.job_id).code_version == "2"
+
     def test_progress_is_stored_while_the_job_runs(self, store: JobStore) -> None:
         identity = claimed(store)
 

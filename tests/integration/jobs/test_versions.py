@@ -306,6 +306,23 @@ def test_a_job_that_has_stored_no_step_is_run_by_any_version(rule):
     assert (row.state, row.code_version, done) == ("done", "2", ["all of it"])
 
 
+@pytest.mark.parametrize("rule", ["fail", "wait"])
+def test_a_job_that_another_version_enqueued_is_its_runners_before_it_stores_a_step(rule):
+    """Killed behind its first step, it would wait for a version that never saw it."""
+    [job_id] = start(lambda ctx: ctx.step.sleep("night", "1h"), version="1")
+    Job.objects.filter(pk=job_id).update(state="ready", run_at=clock.now(), is_armed=True)
+    JobStep.objects.filter(job_id=job_id).delete()
+    seen: list[str] = []
+
+    deploy(
+        lambda ctx: seen.append(Job.objects.get(pk=job_id).code_version),
+        version="2",
+        on_version_change=rule,
+    )
+
+    assert seen == ["2"]
+
+
 # -- waiting for a version
 
 

@@ -37,6 +37,7 @@ def all_verbs(store: PostgresStore) -> None:
     beat = WorkerBeat("w1", "host", 1, ("own",), 4, "0")
     store.renew([one, two, three], lease=LEASE, beats=[beat])
     store.record_progress(one, "1")
+    store.record_version(one, "2")
     with store.atomic():
         store.hold(one)
     store.put_step(one, NewStep("s", 1, "done", output="1"))
