@@ -1,11 +1,12 @@
-"""One worker process: claims jobs, runs their bodies in threads, settles them.
+"""One worker process: claims jobs, runs their bodies, settles them.
 
 ::
 
     main thread      signals, the supervisor's messages, drain and stop
     claimer          claims for free slots, tells the supervisor, hands rows out
     slots            one thread each: Django connections, context, body
-    deadlines        cancels attempts that outlive their timeout
+    loop             awaits the bodies that are async, for the slots that wait for them
+    deadlines        cancels attempts that outlive their timeout, interrupts the deaf
     settler          lands outcomes in batches, announces those that finished a job
 
 Rows wait only between claimer and slots, and outcomes only between slots and settler;
