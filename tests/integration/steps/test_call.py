@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import assert_type
 
 import pytest
 from django.db import transaction
@@ -191,7 +192,8 @@ def test_parent_and_child_finish_on_one_queue_with_one_slot(bench, ship, declari
 
     @job(name="shop.order")
     def order(ctx: JobContext, number: int) -> Parcel:
-        return ctx.step.call("ship", ship, order=number)
+        parcel: Parcel = ctx.step.call("ship", ship, order=number)
+        return parcel
 
     results = [order.enqueue(number=number) for number in (1, 2, 3)]
 
@@ -209,7 +211,8 @@ def test_parent_and_child_finish_on_one_queue_with_one_slot(bench, ship, declari
 def test_a_child_may_call_a_child(bench, ship, declaring):
     @job(name="shop.middle")
     def middle(ctx: JobContext) -> Parcel:
-        return ctx.step.call("ship", ship, order=1)
+        parcel: Parcel = ctx.step.call("ship", ship, order=1)
+        return parcel
 
     @job(name="shop.outer")
     def outer(ctx: JobContext) -> Parcel:
@@ -220,6 +223,76 @@ def test_a_child_may_call_a_child(bench, ship, declaring):
     result.refresh()
 
     assert result.return_value == Parcel(1, Decimal("1.50"))
+
+
+def test_a_child_that_ends_before_its_parent_is_parked_wakes_it_all_the_same(bench, ship):
+    """It found its parent running, and nobody else would look again."""
+    parent = bench.enqueue()
+
+    def body(ctx):
+        try:
+            return ctx.step.call("ship", ship, order=7)
+        except Suspension:
+            bench.work()
+            raise
+
+    assert isinstance(bench.attempt(body).error, Suspension)
+    assert bench.row(parent).is_armed
+    assert bench.attempt(body).value == Parcel(7, Decimal("1.50"))
+
+
+def test_a_parent_that_was_cancelled_and_requeued_goes_on_with_the_same_child(bench, ship):
+    parent = bench.enqueue()
+
+    def body(ctx):
+        return ctx.step.call("ship", ship.using(delay="1h"), order=7)
+
+    bench.attempt(body)
+    bench.store.cancel(parent, reason="")
+    bench.store.requeue(parent)
+    assert isinstance(bench.attempt(body).error, Suspension)
+    (child,) = bench.jobs("shop.ship")
+    bench.store.promote(child.id)
+    bench.work()
+
+    assert bench.attempt(body).value == Parcel(7, Decimal("1.50"))
+
+
+def test_a_child_that_was_requeued_before_its_parent_looked_is_waited_for_again(bench, failing):
+    parent = bench.enqueue()
+
+    def body(ctx):
+        return ctx.step.call("ship", failing)
+
+    bench.attempt(body)
+    bench.work()
+    (child,) = bench.jobs("shop.failing")
+    claimed = bench.claim()
+    bench.store.requeue(child.id)
+
+    assert isinstance(bench.attempt(body, claimed).error, Suspension)
+    assert not bench.row(parent).is_armed
+    bench.work()
+    assert isinstance(bench.attempt(body).error, ChildFailed)
+
+
+def test_verbs_keep_the_types_of_what_they_are_given(declaring: None) -> None:
+    """Checked by mypy: the arguments are those of the job, and so is the answer."""
+
+    @job(name="shop.typed")
+    def typed(order: int) -> Parcel:
+        return Parcel(order, Decimal(1))
+
+    step = JobContext.inline("shop.pay").step
+    with pytest.raises(StepRefused):
+        assert_type(step.call("call", typed, order=7), Parcel)
+    with pytest.raises(StepRefused):
+        assert_type(step.call("options", typed.using(priority=1), 7), Parcel)
+    with pytest.raises(StepRefused):
+        assert_type(step.map("map", typed, [{"order": 7}]), list[Parcel])
+    with pytest.raises(StepRefused):
+        step.call("extra", typed, article=7)  # type: ignore[call-arg] # refused by the signature
+    assert_type(step.gather(lambda: 1, lambda: 2), list[int])
 
 
 # -- failures

@@ -55,20 +55,25 @@ def in_block(bench, act):
 BLOCKS = {"Step 'record'": in_step, "ctx.atomic()": in_block}
 
 
-@pytest.fixture(params=BLOCKS)
-def block(request, bench):
-    """Runs an act in each kind of block, after a write to the jobs' database."""
-    bench.enqueue()
+class Block:
+    """Runs an act in one kind of block, behind a write to the jobs' own database."""
 
-    def run(act):
+    def __init__(self, what, bench):
+        self.what = what
+        self._bench = bench
+
+    def __call__(self, act):
         def with_a_write_here():
             Group.objects.create(name="here")
             act()
 
-        return BLOCKS[request.param](bench, with_a_write_here)
+        return BLOCKS[self.what](self._bench, with_a_write_here)
 
-    run.what = request.param
-    return run
+
+@pytest.fixture(params=BLOCKS)
+def block(request, bench):
+    bench.enqueue()
+    return Block(request.param, bench)
 
 
 def insert():

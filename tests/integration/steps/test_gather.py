@@ -491,6 +491,30 @@ def test_atomic_steps_side_by_side_commit_apart(real_bench):
     assert set(bench.steps(job_id)) == {"a", "b"}
 
 
+def test_a_child_that_ends_before_the_run_is_parked_wakes_it_all_the_same(bench, declaring):
+    @job(name="shop.ship")
+    def ship() -> str:
+        return "sent"
+
+    job_id = bench.enqueue()
+
+    def body(ctx):
+        try:
+            return ctx.step.gather(
+                lambda: ctx.step.call("ship", ship), lambda: ctx.step.sleep("nap", "1h")
+            )
+        except Suspension:
+            bench.work()
+            raise
+
+    bench.attempt(body, run_branches=in_threads)
+
+    assert bench.row(job_id).is_armed
+    assert isinstance(bench.attempt(body, run_branches=in_threads).error, Suspension)
+    assert bench.steps(job_id)["ship"].status == "done"
+    assert bench.row(job_id).run_at == bench.steps(job_id)["nap"].wake_at
+
+
 def test_a_branch_may_map(bench, declaring):
     @job(name="shop.price")
     def price(article: int) -> int:

@@ -60,6 +60,14 @@ WAITERS = f"""
 """  # noqa: S608  constants
 
 
+EVENTS = f"""
+    insert into x_job_events (id, name, payload, correlation_key, expires_at, xact)
+    select gen_random_uuid(), 'paid', '{{}}', 'other ' || n, now() + interval '1 day',
+           pg_current_xact_id()
+      from generate_series(1, {PARKED}) n
+"""  # noqa: S608  constants
+
+
 class Measuring(DjangoExecutor):
     """Counts the statements by name, and the pages that each touched when asked to."""
 
@@ -168,7 +176,7 @@ def test_a_look_at_the_store_touches_no_more_of_it_for_parked_runs(bench, measur
 
 def test_the_last_resort_looks_up_each_open_wait_and_no_sleep(bench, measuring):
     """It runs four times an hour, in one statement for all of them."""
-    fill(SLEEPERS, WAITERS)
+    fill(SLEEPERS, WAITERS, EVENTS)
     measuring.is_measuring = True
 
     assert bench.store.wake_missed(limit=1_000) == 0

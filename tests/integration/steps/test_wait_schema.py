@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,7 @@ from decimal import Decimal
 import pytest
 
 from django_durable_jobs.events import publish_event
-from django_durable_jobs.exceptions import EventInvalid
+from django_durable_jobs.exceptions import EventInvalid, PayloadTypeUnsupported
 from django_durable_jobs.steps import Suspension
 from django_durable_jobs.store.ids import new_id
 from tests.integration.steps.bench import REAL, Killed, Stand
@@ -229,6 +230,15 @@ def test_requeued_from_the_wait_a_run_takes_the_next_event_under_the_newer_schem
     publish_event("approved", GOOD)
 
     assert bench.attempt(waits()).value == Approval("ann", Decimal("1.50"))
+
+
+def test_a_schema_without_a_json_form_is_refused_before_the_wait_begins(bench):
+    job_id = bench.enqueue()
+    error = bench.attempt(waits(schema=threading.Lock)).error
+
+    assert isinstance(error, PayloadTypeUnsupported)
+    assert bench.row(job_id).state == "dead"
+    assert bench.steps(job_id) == {}
 
 
 @REAL
