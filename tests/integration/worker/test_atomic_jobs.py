@@ -18,7 +18,7 @@ from django_durable_jobs.store import get_store
 from django_durable_jobs.testing.conformance import given
 from django_durable_jobs.worker.execute import execute
 from tests.integration.burst import work_until_idle
-from tests.integration.declared import REAL
+from tests.integration.declared import REAL, REAL_ON_BOTH
 
 pytestmark = REAL
 
@@ -194,3 +194,24 @@ def test_whatever_a_body_does_to_its_connection_the_next_body_finds_a_good_one(
 
     assert Job.objects.get(pk=result.id).state == "done"
     assert (names(), seen) == (["hooked", "kept"], [(False, True)])
+
+
+@REAL_ON_BOTH
+def test_a_write_to_another_database_is_refused_and_the_effects_rolled_back():
+    """No transaction holds both, so it would not happen exactly once."""
+
+    @job(name="atomic.elsewhere", atomic=True, retry=NO_DELAY)
+    def body() -> None:
+        Group.objects.create(name="never")
+        assert Group.objects.using("other").count() == 0
+        Group.objects.using("other").create(name="never")
+
+    result = body.enqueue()
+    work_until_idle(slots=1)
+
+    row = Job.objects.get(pk=result.id)
+    assert (row.state, names()) == ("dead", [])
+    assert row.last_error.startswith(
+        "The atomic job 'atomic.elsewhere' wrote to the database 'other'"
+    )
+    assert not Group.objects.using("other").exists()
