@@ -18,6 +18,7 @@ from django_durable_jobs.drivers.postgres.statements import load
 from django_durable_jobs.models import JobEvent, JobStep, JobWait
 from django_durable_jobs.store.rows import EventFilter, NewStep
 from django_durable_jobs.testing.conformance.given import (
+    claim_id,
     claimed,
     found,
     parked,
@@ -155,6 +156,19 @@ def test_a_cursor_is_a_pair_a_snapshot_and_ids(store, clock):
     assert step.refused == [str(owed)]
     assert wait.cursor is not None
     assert step.cursor_mark == wait.cursor.mark
+
+
+def test_a_refusal_by_a_later_claim_leaves_by_which_the_wait_was_begun(store):
+    identity = claimed(store)
+    wait = put_wait(store, identity)
+    settle(store, identity, states.READY)
+    publish(store)
+
+    refuse_found(store, claim_id(store, identity.job_id), wait)
+
+    step = JobStep.objects.get()
+    assert (step.claim, step.attempt) == (1, 1)
+    assert step.cursor_id is not None
 
 
 def test_an_event_names_the_job_it_is_for(store):
