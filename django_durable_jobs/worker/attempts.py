@@ -107,14 +107,15 @@ class Attempts:
             )
         )
 
-    def finish(self, timeout: float) -> None:
-        """Wait up to *timeout* seconds for announcements outside of the slots, and end."""
+    def finish(self, timeout: float) -> bool:
+        """Wait for what goes on outside of the slots; whether it ended within *timeout* seconds."""
         deadline = clock.monotonic() + timeout
         with self._lock:
             threads = list(self._announcing)
         for thread in threads:
             thread.join(max(deadline - clock.monotonic(), 0.0))
-        self._loop.finish(max(deadline - clock.monotonic(), 0.0))
+        is_over = self._loop.finish(max(deadline - clock.monotonic(), 0.0))
+        return is_over and not any(thread.is_alive() for thread in threads)
 
     def announce_buried(self, buried: BuriedJob) -> None:
         """Log a job that was buried, and tell its hook."""

@@ -57,14 +57,21 @@ class BodyLoop:
         finally:
             unsubscribe()
 
-    def finish(self, timeout: float) -> None:
-        """End the loop, once no body is on it, within *timeout* seconds."""
+    def finish(self, timeout: float) -> bool:
+        """End the loop, once no body is on it; whether that came within *timeout* seconds.
+
+        Its pool, which ``asyncio.to_thread()`` uses, may yet work for a body that was
+        cancelled and ended without it.
+        """
         with self._lock:
-            self._is_ending = True
+            is_told, self._is_ending = self._is_ending, True
             loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None:
+        if loop is None or thread is None:
+            return True
+        if not is_told:
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(timeout)
+        thread.join(timeout)
+        return not thread.is_alive()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -88,6 +95,7 @@ class BodyLoop:
             except BaseException:
                 # asyncio lets SystemExit and KeyboardInterrupt of any task out of the loop.
                 logger.exception("jobs.loop.stopped: the event loop goes on.")
+        loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
 

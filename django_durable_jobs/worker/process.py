@@ -233,10 +233,10 @@ class Worker:
         for run in abandoned:
             self._attempts.give_back(run)
         landed = self._settler.finish(LAST_WRITES)
-        self._attempts.finish(LAST_WRITES)
+        is_over = self._attempts.finish(LAST_WRITES)
         self._channel.close()
         self._store.close()
-        if abandoned or not landed:
+        if abandoned or not landed or not is_over:
             # Their threads would keep the interpreter from ending.
             logging.shutdown()
             os._exit(EXIT_DRAINED)

@@ -263,6 +263,31 @@ def test_what_a_body_leaves_running_is_cancelled_with_its_end(fly):
     assert ended == ["cancelled"]
 
 
+def test_the_end_of_the_loop_does_not_wait_longer_than_told_for_a_thread_of_its_pool(fly, loop):
+    """The worker then ends without it; the interpreter would wait for ever."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        waited(gate)
+
+    async def body() -> None:
+        await asyncio.to_thread(hang)
+
+    flown = fly(body)
+    waited(begun)
+    flown.cancel()
+
+    assert isinstance(flown.error(), asyncio.CancelledError)
+    assert not loop.finish(0.05)
+    gate.set()
+    assert loop.finish(PATIENCE)
+
+
+def test_a_loop_that_never_ran_has_ended():
+    assert BodyLoop().finish(0)
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
 def test_a_body_may_raise_anything_and_the_loop_goes_on(fly, error):
     async def raises() -> None:
