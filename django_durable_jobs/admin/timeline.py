@@ -86,7 +86,7 @@ def draw(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> Timeline |
     """Return the picture of *steps*; None without any."""
     if not steps:
         return None
-    shown = steps[:SHOWN_STEPS]
+    shown = _as_reached(job, steps[:SHOWN_STEPS], now)
     begin = min(aware(job.created_at), *(aware(step["started_at"]) for step in shown))
     ends = [aware(step["finished_at"]) for step in shown if step["finished_at"]]
     ends += [aware(job.finished_at) if job.finished_at else now]
@@ -143,6 +143,27 @@ def _queued_row(job: Job, first: datetime, axis: _Axis) -> Row:
     )
 
 
+def _as_reached(job: Job, steps: Sequence[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    """Return *steps*, of which none begins before the body can have got there.
+
+    A wait that counts from the enqueue has the time of that: it began at the earliest after
+    the step before it, and in the claim that holds it open.
+    """
+    reached: list[dict[str, Any]] = []
+    before = aware(job.created_at)
+    for step in steps:
+        started, ended = aware(step["started_at"]), aware(step["finished_at"] or now)
+        if step["event"] and started == aware(job.created_at):
+            is_of_this_claim = step["finished_at"] is None and step["claim"] == job.claims
+            if is_of_this_claim and job.started_at is not None:
+                before = max(before, aware(job.started_at))
+            started = min(before, ended)
+            step = {**step, "started_at": started, "is_bound": True}
+        reached.append(step)
+        before = max(before, ended if step["finished_at"] else started)
+    return reached
+
+
 def _floors(job: Job, steps: Sequence[dict[str, Any]]) -> list[datetime | None]:
     """Return for each step the last instant before which it cannot have begun, where known.
 
@@ -169,6 +190,7 @@ def _step_row(step: dict[str, Any], floor: datetime | None, axis: _Axis, now: da
     if is_bound and floor is not None:
         # A step stored in one go knows its end alone; it began after the one before it.
         started = floor
+    is_bound = is_bound or bool(step.get("is_bound"))
     is_wait = bool(step["event"]) or step["status"] == JobStep.Status.SLEEPING
     is_wait = is_wait or step["wake_at"] is not None
     output = step.get("output_start")

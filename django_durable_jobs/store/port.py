@@ -298,6 +298,10 @@ class JobStore(Protocol):
         """
         ...
 
+    def purge_events(self, *, limit: int) -> int:
+        """Delete up to *limit* expired events, oldest first; how many it was."""
+        ...
+
     def now(self) -> datetime:
         """The store's clock."""
         ...

@@ -286,8 +286,10 @@ class StepRow:
 
     Attributes:
         wake_at: When a sleep ends or a wait times out; None is never.
-        started_at: When it was first reached, by the database's clock.
-        mark: The snapshot a wait began under; opaque text of the driver.
+        started_at: When it was first reached, by the database's clock. Of a wait that counts
+            from the enqueue it is the time of that.
+        mark: The snapshot a wait began under, or that of the enqueue; opaque text of the
+            driver.
     """
 
     name: str

@@ -51,6 +51,7 @@ class Waiting(Families):
     ) -> None:
         with self._lock:
             now = clock.now()
+            # No supervisor serves this store, so nobody else would.
             self._events = [event for event in self._events if event.expires_at > now]
             self._events_published += 1
             row = EventRow(event_id, name, key, payload, to_millisecond(now), job_id)
@@ -85,6 +86,15 @@ class Waiting(Families):
                     break
                 woken += self._wake_if_answered(self._live[job_id], now)
             return woken + self._wake_missed_parents(limit - woken)
+
+    def purge_events(self, *, limit: int) -> int:
+        with self._lock:
+            now = clock.now()
+            expired = [event for event in self._events if event.expires_at <= now]
+            oldest_first = sorted(expired, key=lambda event: event.expires_at)
+            gone = {event.order for event in oldest_first[:limit]}
+            self._events = [event for event in self._events if event.order not in gone]
+            return len(gone)
 
     def now(self) -> datetime:
         return clock.now()

@@ -79,3 +79,6 @@ class Events(Families):
         rows = self.executor.fetch("wake_missed", {"shift": shift(), "limit": limit})
         self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
         return len(rows) + self._wake_missed_parents(limit - len(rows))
+
+    def purge_events(self, *, limit: int) -> int:
+        return len(self.executor.fetch("purge_events", {"shift": shift(), "limit": limit}))

@@ -33,7 +33,7 @@ test_settle         the end of an attempt; parking; names nobody knows
 test_fences         every fenced write against every way of losing a claim
 test_rescue         lapsed leases taken again, or buried
 test_steps          checkpoints
-test_events         what a wait may take, and whom a publish wakes
+test_events         what a wait may take, whom a publish wakes, what is purged
 test_event_filters  addressed events, waits since the enqueue, any of several
 test_event_cursors  what a wait has refused
 test_event_looks    every look for an event agrees with every other
@@ -74,7 +74,12 @@ from .test_event_filters import (  # noqa: E402 - see above
     TestWaitsSinceTheEnqueue,
 )
 from .test_event_looks import TestAgreement  # noqa: E402 - see above
-from .test_events import TestMatching, TestMissedWakes, TestWaking  # noqa: E402 - see above
+from .test_events import (  # noqa: E402 - see above
+    TestMatching,
+    TestMissedWakes,
+    TestPurging,
+    TestWaking,
+)
 from .test_fences import TestFences  # noqa: E402 - see above
 from .test_held_children import (  # noqa: E402 - see above
     TestHeldChildren,
@@ -129,6 +134,7 @@ __all__ = [
     "TestPayloads",
     "TestProbe",
     "TestPromote",
+    "TestPurging",
     "TestRemove",
     "TestRenewal",
     "TestRequeue",

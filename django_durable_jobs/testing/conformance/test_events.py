@@ -24,6 +24,7 @@ from .given import (
     parked,
     publish,
     put_wait,
+    refuse_found,
     settle,
     shown,
 )
@@ -159,6 +160,65 @@ class TestMatching:
             assert found(own, wait) is None
 
         assert found(store, wait) == event_id
+
+
+class TestPurging:
+    def test_expired_events_are_deleted_oldest_first(self, store: JobStore, clock: Clock) -> None:
+        wait = put_wait(store, claimed(store))
+        later = publish(store, ttl=timedelta(minutes=3))
+        publish(store, ttl=timedelta(minutes=2))
+        publish(store, ttl=timedelta(minutes=1))
+        clock.advance(minutes=4)
+
+        assert [store.purge_events(limit=2) for _ in range(3)] == [2, 1, 0]
+
+        clock.advance(minutes=-2)
+        assert found(store, wait) is None, f"{later} was still there"
+
+    def test_the_bound_leaves_those_that_expired_last(self, store: JobStore, clock: Clock) -> None:
+        """Seen by setting the clock back, where they have not expired yet."""
+        wait = put_wait(store, claimed(store))
+        later = publish(store, ttl=timedelta(minutes=3))
+        earlier = publish(store, ttl=timedelta(minutes=2))
+        clock.advance(minutes=4)
+
+        assert store.purge_events(limit=1) == 1
+
+        clock.advance(minutes=-3)
+        assert found(store, wait) == later != earlier
+
+    def test_an_event_that_can_still_be_taken_stays(self, store: JobStore, clock: Clock) -> None:
+        wait = put_wait(store, claimed(store))
+        event_id = publish(store, ttl=timedelta(minutes=5))
+        clock.advance(minutes=4)
+
+        assert store.purge_events(limit=10) == 0
+        assert found(store, wait) == event_id
+
+    def test_a_wait_behind_a_refused_event_goes_on_when_that_is_purged(
+        self, store: JobStore, clock: Clock
+    ) -> None:
+        identity = claimed(store)
+        wait = put_wait(store, identity)
+        publish(store, ttl=timedelta(minutes=1))
+        wait = refuse_found(store, identity, wait)
+        clock.advance(minutes=2)
+        assert store.purge_events(limit=10) == 1
+
+        event_id = publish(store)
+
+        assert found(store, wait) == event_id
+
+    def test_no_event_is_deleted_twice(self, store: JobStore, clock: Clock) -> None:
+        if not store.features.shared:
+            pytest.skip("This driver's rows are one process's own.")
+        for _ in range(30):
+            publish(store, ttl=timedelta(minutes=1))
+        clock.advance(minutes=2)
+
+        purged = at_once(store, 3, lambda own, _: own.purge_events(limit=10))
+
+        assert sum(purged) + store.purge_events(limit=100) == 30
 
 
 class TestWaking:

@@ -166,6 +166,47 @@ def test_a_step_that_knows_its_end_alone_shows_how_long_it_took_at_most(viewer):
     assert [row.duration for row in rows] == ["", "≤ 3.0 s", "≤ 5.0 s"]
 
 
+def test_a_wait_that_counts_from_the_enqueue_is_not_shown_from_there(viewer):
+    """Its stored time is that of the enqueue, when the job was still in the queue."""
+    now = timezone.now()
+    created = now - timedelta(minutes=9)
+    job = JobFactory.create(
+        state="suspended", claims=1, created_at=created, started_at=now - timedelta(minutes=6)
+    )
+    JobStepFactory.create(
+        job=job, name="approval", status="waiting", event="approved", claim=1, started_at=created
+    )
+
+    queued, wait = page(viewer, job).context["timeline"].rows
+
+    assert (queued.name, queued.duration, queued.bar.x) == ("", "3.0 min", "0.00%")
+    assert wait.duration == "≤ 6.0 min"
+
+
+def test_a_finished_wait_that_counts_from_the_enqueue_begins_behind_the_step_before(viewer):
+    now = timezone.now()
+    created = now - timedelta(minutes=9)
+    job = JobFactory.create(
+        state="done", claims=2, created_at=created, started_at=now - timedelta(minutes=1)
+    )
+    paid = now - timedelta(minutes=5)
+    JobStepFactory.create(job=job, seq=1, claim=1, started_at=paid, finished_at=paid)
+    JobStepFactory.create(
+        job=job,
+        seq=2,
+        name="approval",
+        event="approved",
+        claim=2,
+        started_at=created,
+        finished_at=now - timedelta(minutes=1),
+    )
+
+    queued, _, wait = page(viewer, job).context["timeline"].rows
+
+    assert queued.duration == "4.0 min"
+    assert wait.duration == "≤ 4.0 min"
+
+
 def test_a_long_list_of_steps_is_cut_and_says_so(operator):
     job = JobFactory.create(running=True)
     for seq in range(SHOWN_STEPS + 5):

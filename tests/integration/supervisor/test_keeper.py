@@ -9,14 +9,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.db import connection
 
 from django_durable_jobs import clock
 from django_durable_jobs.drivers.postgres import PooledExecutor, PostgresStore
 from django_durable_jobs.drivers.postgres.executor import Row, connect
 from django_durable_jobs.exceptions import StoreUnavailable
+from django_durable_jobs.models import JobEvent
 from django_durable_jobs.states import SUSPENDED
 from django_durable_jobs.supervisor.child import Child, ChildOptions
-from django_durable_jobs.supervisor.keeper import Keeper
+from django_durable_jobs.supervisor.keeper import PURGE_EVERY, PURGED_AT_MOST, Keeper
 from django_durable_jobs.testing.conformance import given
 from tests.acceptance.conditions import until
 from tests.acceptance.process_tree import database_url
@@ -164,6 +166,38 @@ def test_a_parked_job_whose_event_woke_nobody_is_woken_within_a_quarter_of_an_ho
 
     assert given.shown(store, identity.job_id).is_armed
     assert bench.wakes >= 1
+    assert counting.counts["wake_missed"] == 1
+
+
+def test_expired_events_are_purged_within_a_quarter_of_an_hour(hand, counting):
+    bench = Bench(counting, children=[], is_proven=True)
+    store = PostgresStore()
+    given.publish(store, ttl=timedelta(minutes=1))
+    lasting = given.publish(store)
+    clock.move(timedelta(minutes=2))
+
+    bench.run(hand, 14 * 60)
+    assert JobEvent.objects.count() == 2
+    bench.run(hand, 61)
+
+    assert [event.pk for event in JobEvent.objects.all()] == [lasting]
+    assert counting.counts["purge_events"] == 1
+
+
+def test_many_expired_events_are_purged_batch_by_batch_without_a_pause(hand, counting):
+    bench = Bench(counting, children=[], is_proven=True)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "insert into x_job_events (id, name, payload, expires_at)"
+            " select gen_random_uuid(), 'approved', '1', now() - make_interval(secs => n)"
+            "   from generate_series(1, %s) n",
+            [PURGED_AT_MOST * 2 + 1],
+        )
+
+    bench.run(hand, PURGE_EVERY + 1)
+
+    assert not JobEvent.objects.exists()
+    assert counting.counts["purge_events"] == 3
     assert counting.counts["wake_missed"] == 1
 
 
