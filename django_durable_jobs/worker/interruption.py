@@ -17,6 +17,9 @@ class BodyInterrupted(BaseException):
 
     A ``BaseException``, so that ``except Exception`` lets it pass. Let it pass altogether:
     it comes once, and a body that goes on is abandoned.
+
+    A courtesy, for it arrives anywhere: in Python 3.13, at the jump of a loop, even past the
+    ``finally`` around that loop in the same function.
     """
 
     def __init__(self) -> None:
