@@ -120,6 +120,10 @@ class _Flight(Generic[T]):
     def run(self) -> T:
         """Wait for the end of it all; what the body returned or raised."""
         self._loop.call_soon_threadsafe(self._begin)
+        error = self._ended.exception()
+        if error is not None:
+            # Here, for its traceback: frames of ``concurrent`` are none of the body's.
+            raise error
         return self._ended.result()
 
     def cancel(self) -> None:

@@ -146,14 +146,14 @@ def test_frames_of_the_package_around_the_body_are_left_out_and_those_inside_it_
         ctx.step.run("pay", fails)
     error = caught.value
     whole = "".join(traceback.format_exception(error))
-    assert "verbs.py" in describe(error).traceback
+    assert "timed.py" in describe(error).traceback
 
     assert error.__traceback__ is not None
     error.__traceback__ = error.__traceback__.tb_next
     text = describe(error).traceback
 
-    assert "verbs.py" in whole
-    assert "verbs.py" not in text
+    assert "timed.py" in whole
+    assert "timed.py" not in text
     assert "in fails" in text
 
 

@@ -244,7 +244,8 @@ def test_what_a_branch_raises_is_not_lost_whatever_it_is(desks):
     (run,) = desk.claim()
 
     desk.await_state(run, "dead")
-    assert "SystemExit" in desk.row(run).last_error or "3" in desk.row(run).last_error
+    (attempt,) = desk.store.attempts(run.claimed.identity.job_id)
+    assert attempt.error_class == "SystemExit"
 
 
 def test_branches_run_side_by_side_up_to_the_bound(desks, gate):
@@ -291,6 +292,22 @@ def test_branches_that_had_not_begun_when_the_attempt_was_cancelled_never_begin(
 
     desk.await_state(run, "ready")
     assert begun == [1]
+
+
+def test_the_traceback_of_an_async_body_begins_in_it(desks):
+    @job(name="shop.pay", retry=NO_RETRY)
+    async def pay() -> None:
+        raise ValueError("no")
+
+    pay.enqueue()
+    desk = desks()
+    (run,) = desk.claim()
+
+    desk.await_state(run, "dead")
+    (attempt,) = desk.store.attempts(run.claimed.identity.job_id)
+    frames = [line for line in attempt.traceback.splitlines() if line.startswith("  File")]
+    assert len(frames) == 1
+    assert "test_cancelling.py" in frames[0]
 
 
 def test_an_async_body_knows_its_context(desks):
