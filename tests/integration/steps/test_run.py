@@ -13,8 +13,9 @@ from django_durable_jobs.exceptions import (
     StepDuplicate,
     StepOutputUnserializable,
     StepRefused,
+    StoreUnavailable,
 )
-from tests.integration.steps.bench import Bench
+from tests.integration.steps.bench import Bench, Stand
 
 
 class Calls:
@@ -298,3 +299,29 @@ def test_a_timeout_that_is_no_length_of_time_is_refused(bench, timeout):
     attempt = bench.attempt(lambda ctx: ctx.step.options(timeout=timeout))
 
     assert isinstance(attempt.error, DurationInvalid)
+
+
+def test_a_body_may_try_a_step_again_whose_stored_steps_could_not_be_read(bench):
+    job_id = bench.enqueue()
+
+    def crash(ctx):
+        ctx.step.run("charge", lambda: "paid")
+        raise ValueError("crash")
+
+    bench.attempt(crash)
+    away = [StoreUnavailable("The server restarts.")]
+
+    def load_steps(*args):
+        if away:
+            raise away.pop()
+        return bench.worker_store.load_steps(*args)
+
+    def body(ctx):
+        with pytest.raises(StoreUnavailable):
+            ctx.step.run("charge", lambda: "again")
+        return ctx.step.run("charge", lambda: "again")
+
+    store = Stand(bench.worker_store, load_steps=load_steps)
+
+    assert bench.attempt(body, store=store).value == "paid"
+    assert bench.row(job_id).state == "done"
