@@ -464,7 +464,12 @@ class Migration(migrations.Migration):
                     models.Index(
                         models.F("name"), models.F("correlation_key"), name="x_job_events_key_idx"
                     ),
-                    models.Index(models.F("name"), models.F("xact"), name="x_job_events_xact_idx"),
+                    models.Index(
+                        models.F("name"),
+                        models.F("xact"),
+                        condition=models.Q(("job_id__isnull", True)),
+                        name="x_job_events_xact_idx",
+                    ),
                     models.Index(
                         models.F("job_id"),
                         models.F("name"),
@@ -577,6 +582,7 @@ class Migration(migrations.Migration):
                     models.TextField(blank=True, null=True, verbose_name="snapshot of the refusal"),
                 ),
                 ("refused", models.JSONField(blank=True, null=True, verbose_name="refused events")),
+                ("is_set_aside", models.BooleanField(db_default=False, verbose_name="set aside")),
                 ("family_id", models.UUIDField(blank=True, null=True, verbose_name="family")),
                 ("children", models.IntegerField(blank=True, null=True, verbose_name="children")),
                 (
@@ -615,7 +621,7 @@ class Migration(migrations.Migration):
                         models.F("event"),
                         models.F("correlation_key"),
                         models.F("job_id"),
-                        condition=models.Q(("status", "waiting")),
+                        condition=models.Q(("is_set_aside", False), ("status", "waiting")),
                         name="x_job_steps_waiting_idx",
                     ),
                     models.Index(

@@ -40,7 +40,13 @@ class JobEvent(models.Model):
         default_permissions = ("view",)
         indexes = [
             models.Index("name", "correlation_key", name="x_job_events_key_idx"),
-            models.Index("name", "xact", name="x_job_events_xact_idx"),
+            # Of those for any job: one without a key would otherwise read what is for others.
+            models.Index(
+                "name",
+                "xact",
+                name="x_job_events_xact_idx",
+                condition=Q(job_id__isnull=True),
+            ),
             models.Index(
                 "job_id",
                 "name",

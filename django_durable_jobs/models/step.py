@@ -15,6 +15,10 @@ class JobStep(models.Model):
 
     No foreign key constraint: a step is written only under the fence of its running job,
     and deleted in the statement that deletes the job, so the check would cost and not hold.
+
+    Attributes:
+        is_set_aside: An open wait of a job that has ended, which no publisher need read. A
+            requeue takes it up again.
     """
 
     class Status(models.TextChoices):
@@ -49,6 +53,7 @@ class JobStep(models.Model):
     cursor_id = models.UUIDField(_("last refused event"), null=True, blank=True)
     cursor_mark = models.TextField(_("snapshot of the refusal"), null=True, blank=True)
     refused = models.JSONField(_("refused events"), null=True, blank=True)
+    is_set_aside = models.BooleanField(_("set aside"), db_default=False)
     family_id = models.UUIDField(_("family"), null=True, blank=True)
     children = models.IntegerField(_("children"), null=True, blank=True)
     children_at_once = models.IntegerField(_("children at once"), null=True, blank=True)
@@ -66,7 +71,7 @@ class JobStep(models.Model):
                 "correlation_key",
                 "job_id",
                 name="x_job_steps_waiting_idx",
-                condition=Q(status="waiting"),
+                condition=Q(status="waiting", is_set_aside=False),
             ),
             models.Index(
                 "job_id",

@@ -298,6 +298,14 @@ class JobStore(Protocol):
         """
         ...
 
+    def set_waits_aside(self, *, limit: int) -> int:
+        """Spare publishers up to *limit* open waits of finished jobs; how many it was.
+
+        No event ends the wait of a job that has ended, so none need read it. A requeue
+        takes the wait up again as it was.
+        """
+        ...
+
     def purge_events(self, *, limit: int) -> int:
         """Delete up to *limit* expired events, oldest first; how many it was."""
         ...

@@ -28,16 +28,16 @@ MISSED_EVERY: Final = 900.0
 
 MISSED_AT_MOST: Final = 1_000
 
-PURGE_EVERY: Final = 900.0
-"""Seconds between looks for events that have expired."""
+TIDY_EVERY: Final = 900.0
+"""Seconds between looks for expired events, and for waits that finished jobs left open."""
 
-PURGED_AT_MOST: Final = 1_000
+TIDIED_AT_MOST: Final = 1_000
 
 NEVER: Final = float("inf")
 
 
 class Keeper:
-    """One thread with its duties, each when it is due: renew, probe, arm, wake, purge.
+    """One thread with its duties, each when it is due: renew, probe, arm, wake, tidy.
 
     Renewal comes every third of the lease. A look at the store comes rarely while wakes
     are proven to arrive, else with pauses that grow up to ``POLL_MAX`` while it finds
@@ -75,7 +75,7 @@ class Keeper:
         self._arm_pauses = Backoff(first=0.1, longest=5)
         self._rescue_at = NEVER
         self._missed_at = clock.monotonic() + MISSED_EVERY
-        self._purge_at = clock.monotonic() + PURGE_EVERY
+        self._tidy_at = clock.monotonic() + TIDY_EVERY
         self._gone: list[Child] = []
         self._backoff = Backoff(first=0.2, longest=5)
         self._thread = threading.Thread(target=self._serve, name="keeper", daemon=True)
@@ -151,7 +151,7 @@ class Keeper:
             self._arm_at,
             self._rescue_at,
             self._missed_at,
-            self._purge_at,
+            self._tidy_at,
         )
         return soonest - clock.monotonic()
 
@@ -185,8 +185,8 @@ class Keeper:
             self._wake_missed()
         if self._probe_at <= now:
             self._probe()
-        if self._purge_at <= now:
-            self._purge()
+        if self._tidy_at <= now:
+            self._tidy()
         return self._next()
 
     def _let_lapse(self) -> None:
@@ -250,10 +250,13 @@ class Keeper:
         is_more = woken == MISSED_AT_MOST
         self._missed_at = clock.monotonic() + (0.0 if is_more else MISSED_EVERY)
 
-    def _purge(self) -> None:
-        is_more = self._store.purge_events(limit=PURGED_AT_MOST) == PURGED_AT_MOST
-        # One batch in a round: the renewals have their turn in between.
-        self._purge_at = clock.monotonic() + (0.0 if is_more else PURGE_EVERY)
+    def _tidy(self) -> None:
+        moved = (
+            self._store.purge_events(limit=TIDIED_AT_MOST),
+            self._store.set_waits_aside(limit=TIDIED_AT_MOST),
+        )
+        # One batch of each in a round: the renewals have their turn in between.
+        self._tidy_at = clock.monotonic() + (0.0 if TIDIED_AT_MOST in moved else TIDY_EVERY)
 
     def _probe(self) -> None:
         probe = self._store.probe(self._queues)

@@ -80,5 +80,9 @@ class Events(Families):
         self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
         return len(rows) + self._wake_missed_parents(limit - len(rows))
 
+    def set_waits_aside(self, *, limit: int) -> int:
+        rows = self.executor.fetch("set_waits_aside", {"limit": limit})
+        return int(rows[0][0])
+
     def purge_events(self, *, limit: int) -> int:
         return len(self.executor.fetch("purge_events", {"shift": shift(), "limit": limit}))

@@ -37,6 +37,7 @@ test_events         what a wait may take, whom a publish wakes, what is purged
 test_event_filters  addressed events, waits since the enqueue, any of several
 test_event_cursors  what a wait has refused
 test_event_looks    every look for an event agrees with every other
+test_waits_aside    open waits of finished jobs
 test_last_child     when the end of a child makes its parent due
 test_held_children  children that wait for a sibling's end
 test_children       children inserted again, and what became of them
@@ -103,6 +104,7 @@ from .test_settle import TestParking, TestSettle, TestUnknownNames  # noqa: E402
 from .test_steps import TestSteps  # noqa: E402 - see above
 from .test_transactions import TestTransactions  # noqa: E402 - see above
 from .test_versions import TestVersions, TestVersionWaits  # noqa: E402 - see above
+from .test_waits_aside import TestWaitsAside  # noqa: E402 - see above
 
 __all__ = [
     "TestAddressedEvents",
@@ -147,6 +149,7 @@ __all__ = [
     "TestUnknownNames",
     "TestVersionWaits",
     "TestVersions",
+    "TestWaitsAside",
     "TestWaitsSinceTheEnqueue",
     "TestWaking",
     "clock",

@@ -64,6 +64,7 @@ def all_verbs(store: PostgresStore) -> None:
     store.find_event(wait)
     store.wake_waiters([two.job_id])
     store.wake_missed(limit=10)
+    store.set_waits_aside(limit=10)
     store.purge_events(limit=10)
     store.lapse([three])
     store.rescue("w2", ["own"], limit=10, lease=LEASE, drop_exhausted=[])

@@ -15,10 +15,10 @@ from django_durable_jobs import clock
 from django_durable_jobs.drivers.postgres import PooledExecutor, PostgresStore
 from django_durable_jobs.drivers.postgres.executor import Row, connect
 from django_durable_jobs.exceptions import StoreUnavailable
-from django_durable_jobs.models import JobEvent
+from django_durable_jobs.models import JobEvent, JobStep
 from django_durable_jobs.states import SUSPENDED
 from django_durable_jobs.supervisor.child import Child, ChildOptions
-from django_durable_jobs.supervisor.keeper import PURGE_EVERY, PURGED_AT_MOST, Keeper
+from django_durable_jobs.supervisor.keeper import TIDIED_AT_MOST, TIDY_EVERY, Keeper
 from django_durable_jobs.testing.conformance import given
 from tests.acceptance.conditions import until
 from tests.acceptance.process_tree import database_url
@@ -191,14 +191,28 @@ def test_many_expired_events_are_purged_batch_by_batch_without_a_pause(hand, cou
             "insert into x_job_events (id, name, payload, expires_at)"
             " select gen_random_uuid(), 'approved', '1', now() - make_interval(secs => n)"
             "   from generate_series(1, %s) n",
-            [PURGED_AT_MOST * 2 + 1],
+            [TIDIED_AT_MOST * 2 + 1],
         )
 
-    bench.run(hand, PURGE_EVERY + 1)
+    bench.run(hand, TIDY_EVERY + 1)
 
     assert not JobEvent.objects.exists()
     assert counting.counts["purge_events"] == 3
     assert counting.counts["wake_missed"] == 1
+
+
+def test_waits_of_finished_jobs_are_set_aside_within_a_quarter_of_an_hour(hand, counting):
+    bench = Bench(counting, children=[], is_proven=True)
+    store = PostgresStore()
+    finished, _ = given.parked(store)
+    parked, _ = given.parked(store)
+    store.cancel(finished, reason="")
+
+    bench.run(hand, TIDY_EVERY + 1)
+
+    assert [step.job_id for step in JobStep.objects.filter(is_set_aside=True)] == [finished]
+    assert [step.job_id for step in JobStep.objects.filter(is_set_aside=False)] == [parked]
+    assert counting.counts["set_waits_aside"] == 1
 
 
 def test_a_job_whose_wake_was_lost_is_found_within_the_longest_poll(hand, counting):

@@ -1,4 +1,6 @@
--- Move a finished job to ready, due now; its claim number stays, and so do its steps.
+-- Move a finished job to ready, due now; its claim number stays, and so do its steps. Its open
+-- waits are taken up again, whether they were set aside or are being at this moment: a row that
+-- changes under this statement is written as it is then.
 --
 -- With :from_step, that step and those reached after it are taken back, with their open waits:
 -- copies of them stay with the attempt of the job's last claim. The job moves only if it has stored
@@ -46,6 +48,20 @@ with seen as materialized (
   delete from x_job_waits w
    using taken
    where w.job_id = taken.job_id and w.step = taken.name
+), taken_up as (
+  update x_job_steps s
+     set is_set_aside = false
+    from moved
+   where s.job_id = moved.id and s.status = 'waiting'
+     and not exists (select from first where first.seq <= s.seq)
+  returning s.job_id, s.name, s.alternatives
+), others as (
+  insert into x_job_waits (job_id, step, place, event, correlation_key)
+  select u.job_id, u.name, f.place, f.filter ->> 0, f.filter ->> 1
+    from taken_up u
+   cross join jsonb_array_elements(u.alternatives)
+         with ordinality as f (filter, place)
+  on conflict do nothing
 ), copies as (
   select t.job_id,
          jsonb_agg(

@@ -15,7 +15,7 @@ with held as (
    where j.id = any (array(
            select s.job_id
              from x_job_steps s
-            where s.status = 'waiting'
+            where s.status = 'waiting' and not s.is_set_aside
               and exists (
                     select
                       from :wait_filters f

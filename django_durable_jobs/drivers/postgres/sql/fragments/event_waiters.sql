@@ -3,13 +3,13 @@
 (select s.job_id
    from (select s.job_id, s.name as step, s.event, s.correlation_key
            from x_job_steps s
-          where s.status = 'waiting' and s.event = :'name' and s.correlation_key is null
-            and :'to'::uuid is null
+          where s.status = 'waiting' and not s.is_set_aside and s.event = :'name'
+            and s.correlation_key is null and :'to'::uuid is null
          union all
          select s.job_id, s.name, s.event, s.correlation_key
            from x_job_steps s
-          where s.status = 'waiting' and s.event = :'name' and s.correlation_key = :'key'::text
-            and :'to'::uuid is null
+          where s.status = 'waiting' and not s.is_set_aside and s.event = :'name'
+            and s.correlation_key = :'key'::text and :'to'::uuid is null
          union all
          select w.job_id, w.step, w.event, w.correlation_key
            from x_job_waits w
@@ -21,7 +21,8 @@
          union all
          select s.job_id, s.name, s.event, s.correlation_key
            from x_job_steps s
-          where s.status = 'waiting' and s.job_id = :'to'::uuid and s.event = :'name'
+          where s.status = 'waiting' and not s.is_set_aside and s.job_id = :'to'::uuid
+            and s.event = :'name'
          union all
          select w.job_id, w.step, w.event, w.correlation_key
            from x_job_waits w
