@@ -18,6 +18,10 @@ from .durations import parse_duration
 from .exceptions import DurationInvalid, SettingInvalid
 
 
+LARGEST_PAYLOAD: Final = 64 * 1024 * 1024
+"""Bytes that ``MAX_PAYLOAD`` may be set to."""
+
+
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise SettingInvalid(key, "must be non-blank text.")
@@ -49,9 +53,13 @@ def _duration(*, least: str = "0s", most: str = "36525d") -> Callable[[str, Any]
     return read
 
 
-def _count(key: str, value: object) -> int:
+def _payload_size(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SettingInvalid(key, "must be a whole number, at least 1.")
+    if value > LARGEST_PAYLOAD:
+        # One value of a jsonb column holds 256 MiB at the very most, and an output that turned
+        # out too large for the database would be refused after its effect.
+        raise SettingInvalid(key, f"must be at most {LARGEST_PAYLOAD:,} bytes.")
     return value
 
 
@@ -113,7 +121,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "3s", _duration(least="10ms"), "Longest idle poll while no wake-up is proven."
     ),
     "QUEUES": Setting({}, _queues, "Queues and their options; empty: those the jobs name."),
-    "MAX_PAYLOAD": Setting(1_048_576, _count, "Largest input, result or output, in bytes."),
+    "MAX_PAYLOAD": Setting(1_048_576, _payload_size, "Largest input, result or output, in bytes."),
     "GRACE": Setting("30s", _duration(), "How long a stop waits for running jobs."),
     "KILL_GRACE": Setting("5s", _duration(), "How long a timed-out body may take to end."),
     "UNKNOWN_AFTER": Setting("24h", _duration(), "How long a job of unknown name is kept waiting."),

@@ -405,7 +405,7 @@ class EffectsElsewhere(StepRefused):
             self,
             f"{what} wrote to the database '{alias}': its transaction is on that of the jobs, "
             f"'{jobs_alias}', and cannot hold both. The write did not take place.",
-            "Write there in a step of its own with ctx.step.run(), or keep the jobs on that "
+            "Write there outside of it, such as in a step of its own, or keep the jobs on that "
             "database.",
         )
 

@@ -19,8 +19,8 @@ pytestmark = REAL_ON_BOTH
 ATOMIC_JOB = "The atomic job 'shop.atomic'"
 REMEDY = (
     "wrote to the database 'other': its transaction is on that of the jobs, 'default', and "
-    "cannot hold both. The write did not take place. Write there in a step of its own with "
-    "ctx.step.run(), or keep the jobs on that database."
+    "cannot hold both. The write did not take place. Write there outside of it, such as "
+    "in a step of its own, or keep the jobs on that database."
 )
 
 
