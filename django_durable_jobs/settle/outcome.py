@@ -46,12 +46,14 @@ class Parked:
         run_at: When to look again; None until something wakes it, unless *delay* is given.
         waits: It waits for an event.
         calls: It waits for children.
+        steps: Names of the steps in which it waits; empty for all that it has open.
     """
 
     run_at: datetime | None = None
     delay: timedelta | None = None
     waits: bool = False
     calls: bool = False
+    steps: tuple[str, ...] = ()
 
 
 AttemptEnd = Returned | Parked | BaseException
@@ -98,8 +100,8 @@ def settlement_of(
     match outcome, end:
         case policy.Completed(), Returned(result=result):
             return replace(settlement, result=result)
-        case policy.Suspended(), Parked(run_at=run_at, waits=waits, calls=calls):
-            return replace(settlement, run_at=run_at, waits=waits, calls=calls)
+        case policy.Suspended(), Parked(run_at=run_at, waits=waits, calls=calls, steps=steps):
+            return replace(settlement, run_at=run_at, waits=waits, calls=calls, steps=steps)
     return settlement
 
 

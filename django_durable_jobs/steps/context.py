@@ -146,6 +146,11 @@ class RunContext:
         return self._execution.suspended
 
     @property
+    def waiting_steps(self) -> tuple[str, ...]:
+        """The steps in which this execution came to a wait; for the worker, when it parks."""
+        return self._execution.waiting_steps
+
+    @property
     def has_stored_steps(self) -> bool:
         """Whether earlier executions stored steps; for the worker, before the body runs."""
         return self._execution.has_stored_steps()

@@ -78,6 +78,7 @@ class Execution:
         self._used: set[str] = set()
         self._stored: dict[str, StepRow] | None = None
         self._sequence = StepSequence()
+        self._waiting: list[str] = []
 
     @property
     def line(self) -> Line:
@@ -93,6 +94,11 @@ class Execution:
     def suspended(self) -> Suspension | None:
         """The suspension of the body, once one was raised."""
         return self._body.suspended
+
+    @property
+    def waiting_steps(self) -> tuple[str, ...]:
+        """The steps in which this execution came to a wait."""
+        return tuple(self._waiting)
 
     def check(self) -> None:
         """Return if the body may go on.
@@ -172,7 +178,10 @@ class Execution:
 
     def suspend(self, suspension: Suspension) -> Suspension:
         """What to raise to park this line; from now on every verb in it raises it."""
-        self.line.suspended = suspension
+        line = self.line
+        if line.step is not None:
+            self._waiting.append(line.step)
+        line.suspended = suspension
         return suspension
 
     def has_stored_steps(self) -> bool:

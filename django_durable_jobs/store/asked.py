@@ -5,7 +5,7 @@ Shared so that no two drivers can come to differ; the constants are what they wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -72,3 +72,8 @@ def check_ends(settlements: Sequence[Settlement]) -> None:
     for settlement in settlements:
         if settlement.state not in _ENDS:
             raise ValueError(f"No attempt ends '{settlement.state}': settle to {', '.join(_ENDS)}.")
+
+
+def steps_of(job_ids: Collection[UUID]) -> Mapping[UUID, Collection[str]]:
+    """The steps to look at of each job, empty for all of its open ones."""
+    return job_ids if isinstance(job_ids, Mapping) else dict.fromkeys(job_ids, ())

@@ -283,11 +283,19 @@ class JobStore(Protocol):
         ...
 
     def wake_parents(self, job_ids: Collection[UUID]) -> int:
-        """Make those parked *job_ids* due of which a step has no live child left."""
+        """Make those parked *job_ids* due of which a step has no live child left.
+
+        Args:
+            job_ids: In a mapping, each with the steps to look at; else all of its open ones.
+        """
         ...
 
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
-        """Make those parked *job_ids* due whose open wait has a matching event."""
+        """Make those parked *job_ids* due whose open wait has a matching event.
+
+        Args:
+            job_ids: In a mapping, each with the steps to look at; else all of its open ones.
+        """
         ...
 
     def wake_missed(self, *, limit: int) -> int:

@@ -192,6 +192,8 @@ class Settlement:
         unknown_name: The worker did not know the name; the row remembers since when.
         waits: The suspended run has an open wait for an event.
         calls: The suspended run waits for children.
+        steps: Names of the steps in which it waits; empty for all that it has open. Changed
+            code may never come back to an open one, which then must not end its waits.
         code_version: Declared by the code that ran the attempt; None leaves what is stored.
         awaited_version: For ``ready``: the run goes on only under this version of its code;
             the row remembers since when.
@@ -210,6 +212,7 @@ class Settlement:
     unknown_name: bool = False
     waits: bool = False
     calls: bool = False
+    steps: tuple[str, ...] = ()
     code_version: str | None = None
     awaited_version: str = ""
     replay_warning: str | None = None

@@ -167,7 +167,13 @@ def _end_of(
         suspension = suspension_in(error)
         if suspension is None:
             return error
-        return Parked(suspension.run_at, suspension.delay, suspension.waits, suspension.calls)
+        return Parked(
+            suspension.run_at,
+            suspension.delay,
+            suspension.waits,
+            suspension.calls,
+            context.waiting_steps,
+        )
 
 
 def _value_of(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Final
+from uuid import UUID
 
 from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.lifecycle.backoff import Backoff
@@ -203,22 +204,25 @@ class Settler:
             has_landed if row is None else _is_settled_by(settlement, row)
             for settlement, has_landed, row in zip(settlements, landed, rows, strict=True)
         ]
-        parked = [
-            settlement.identity.job_id
+        parked = {
+            settlement.identity.job_id: settlement.steps
             for settlement, has_landed in zip(settlements, landed, strict=True)
             if has_landed and settlement.waits
-        ]
+        }
         if parked:
             # An event that was published meanwhile was looked for by nobody.
             self._store.wake_waiters(parked)
-        parents = [
-            row.id if settlement.calls else row.parent_id
-            for settlement, has_landed, row in zip(settlements, landed, rows, strict=True)
-            if has_landed and row is not None
-        ]
-        if any(parents):
+        parents: dict[UUID, set[str]] = {}
+        for settlement, has_landed, row in zip(settlements, landed, rows, strict=True):
+            if not has_landed or row is None:
+                continue
+            if settlement.calls:
+                parents.setdefault(row.id, set()).update(settlement.steps)
+            if row.parent_id is not None:
+                parents.setdefault(row.parent_id, set()).add(row.parent_step)
+        if parents:
             # Nor were children that ended at the same time.
-            self._store.wake_parents([parent for parent in parents if parent is not None])
+            self._store.wake_parents(parents)
         return landed
 
     def _land_apart(

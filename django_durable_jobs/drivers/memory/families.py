@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django_durable_jobs import clock, states
+from django_durable_jobs.store.asked import steps_of
 from django_durable_jobs.store.rows import ChildRow, StepRow
 
 from .records import JobRecord
@@ -28,7 +29,10 @@ class Families(Tables):
     def wake_parents(self, job_ids: Collection[UUID]) -> int:
         with self._lock:
             now = clock.now()
-            return sum(self._wake_if_childless(job_id, now) for job_id in sorted(job_ids))
+            steps = steps_of(job_ids)
+            return sum(
+                self._wake_if_childless(job_id, now, steps[job_id]) for job_id in sorted(steps)
+            )
 
     def _wake_missed_parents(self, limit: int) -> int:
         """Wake parents whose children all ended, and start children that nobody would start."""
@@ -87,9 +91,13 @@ class Families(Tables):
             return 0
         return sum(not self._live[child_id].is_held() for child_id in family.live)
 
-    def _wake_if_childless(self, job_id: UUID, now: datetime) -> bool:
-        steps = self._steps.get(job_id, {}).values()
-        return any(self._wake_caller(job_id, step, now) for step in steps)
+    def _wake_if_childless(self, job_id: UUID, now: datetime, names: Collection[str] = ()) -> bool:
+        """Do so for the steps of these names; for all if empty."""
+        return any(
+            self._wake_caller(job_id, step, now)
+            for step in self._steps.get(job_id, {}).values()
+            if not names or step.name in names
+        )
 
     def _wake_caller(self, job_id: UUID, step: StepRow, now: datetime) -> bool:
         """Make a parked job due when none of the children that *step* waits for is left."""

@@ -100,10 +100,10 @@ class Settling(Waiting):
         record.become_due(_due_at(settlement, now), now)
         if settlement.waits:
             # An event may have come between the body's last look and this park.
-            self._wake_if_answered(record, now)
+            self._wake_if_answered(record, now, names=settlement.steps)
         if settlement.calls:
             # Or the last child may have ended.
-            self._wake_if_childless(record.id, now)
+            self._wake_if_childless(record.id, now, settlement.steps)
 
 
 def _due_at(settlement: Settlement, now: datetime) -> datetime:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django_durable_jobs import clock, states
 from django_durable_jobs.exceptions import LeaseLost
+from django_durable_jobs.store.asked import steps_of
 from django_durable_jobs.store.rows import ClaimIdentity, EventRow, NewStep, StepRow
 
 from .families import Families
@@ -74,8 +75,11 @@ class Waiting(Families):
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
         with self._lock:
             now = clock.now()
-            parked = [self._live[job_id] for job_id in job_ids if job_id in self._live]
-            return sum(self._wake_if_answered(record, now) for record in parked)
+            steps = steps_of(job_ids)
+            parked = [self._live[job_id] for job_id in steps if job_id in self._live]
+            return sum(
+                self._wake_if_answered(record, now, names=steps[record.id]) for record in parked
+            )
 
     def wake_missed(self, *, limit: int) -> int:
         with self._lock:
@@ -153,17 +157,25 @@ class Waiting(Families):
         )
 
     def _wake_if_answered(
-        self, record: JobRecord, now: datetime, events: Iterable[EventRecord] | None = None
+        self,
+        record: JobRecord,
+        now: datetime,
+        events: Iterable[EventRecord] | None = None,
+        *,
+        names: Collection[str] = (),
     ) -> bool:
         """Make a parked row due when one of *events* ends its open wait; whether it did.
 
         Args:
             events: All that there are, if omitted.
+            names: The steps to look at; all if empty.
         """
         if record.state != states.SUSPENDED or record.is_armed:
             return False
         waits = [
-            step for step in self._steps.get(record.id, {}).values() if step.status == "waiting"
+            step
+            for step in self._steps.get(record.id, {}).values()
+            if step.status == "waiting" and (not names or step.name in names)
         ]
         if not any(self._answers(wait, now, events) for wait in waits):
             return False

@@ -151,7 +151,7 @@ class Claims(Families):
                 "stop_reason": WORKERS_LOST,
             },
         )
-        self._follow_ends((row[17], row[18]) for row in rows)
+        self._follow_ends(row[17:20] for row in rows)
         return Rescued(
             claimed=tuple(claimed_job(row, worker_id) for row in rows if row[15] == RUNNING),
             buried=tuple(buried_job(row) for row in rows if row[15] != RUNNING),

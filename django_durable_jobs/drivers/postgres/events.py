@@ -11,7 +11,7 @@ from django_durable_jobs.clock import shift
 from django_durable_jobs.store.rows import EventRow, StepRow, Wake
 
 from .families import Families
-from .rowmaps import cursor_parameters, event_row
+from .rowmaps import cursor_parameters, event_row, looked_at
 
 WOKEN_AT_MOST: Final = 1_000
 """Rows that one waking statement moves; it is repeated while it moves that many."""
@@ -71,7 +71,7 @@ class Events(Families):
         return event_row(rows[0]) if rows else None
 
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
-        rows = self.executor.fetch("wake_waiters", {"shift": shift(), "ids": list(job_ids)})
+        rows = self.executor.fetch("wake_waiters", {"shift": shift(), **looked_at(job_ids)})
         self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
         return len(rows)
 

@@ -10,7 +10,7 @@ from django_durable_jobs.clock import shift
 from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.store.rows import ChildRow, Wake
 
-from .rowmaps import child_row
+from .rowmaps import child_row, looked_at
 from .session import Session
 
 
@@ -33,7 +33,7 @@ class Families(Session):
         """Do so, and answer the queue of each that was woken."""
         if not job_ids:
             return []
-        rows = self.executor.fetch("wake_parents", {"shift": shift(), "ids": list(job_ids)})
+        rows = self.executor.fetch("wake_parents", {"shift": shift(), **looked_at(job_ids)})
         return [row[0] for row in rows]
 
     def _wake_missed_parents(self, limit: int) -> int:
@@ -43,7 +43,7 @@ class Families(Session):
         self._wake_queues([row[0] for row in rows])
         return len(rows)
 
-    def _follow_ends(self, ends: Iterable[tuple[Any, Any]]) -> StoreUnavailable | None:
+    def _follow_ends(self, ends: Iterable[tuple[Any, ...]]) -> StoreUnavailable | None:
         """After the commit: look once more for the parents of ended children, tell the workers.
 
         Call it in the transaction of the statement that ended them, so that it is forgotten
@@ -51,17 +51,17 @@ class Families(Session):
 
         Args:
             ends: Of each row that the statement answered: the parent of the child that
-                ended, or None, and the queues that got work by that.
+                ended, or None, the parent's step, and the queues that got work by that.
 
         Returns:
             Why the look failed, if it was made at once and failed: what ended has ended all
             the same, but perhaps nobody else looks.
         """
-        parents: set[UUID] = set()
+        parents: dict[UUID, set[str]] = {}
         queues: set[str] = set()
-        for parent_id, woken in ends:
+        for parent_id, step, woken in ends:
             if parent_id is not None:
-                parents.add(parent_id)
+                parents.setdefault(parent_id, set()).add(step)
             queues.update(woken)
         return self._look_after_commit(parents, queues)
 
@@ -73,7 +73,7 @@ class Families(Session):
 
         def look() -> None:
             try:
-                self._wake_queues([*queues, *self._wake_parents(sorted(parents))])
+                self._wake_queues([*queues, *self._wake_parents(parents)])
             except StoreUnavailable as error:
                 faults.append(error)
                 raise

@@ -93,7 +93,7 @@ class Operating(Families):
 
     def cancel(self, job_id: UUID, *, reason: str) -> str | None:
         rows = self.executor.fetch("cancel", {"shift": shift(), "job_id": job_id, "reason": reason})
-        self._follow_ends((row[1], row[2]) for row in rows)
+        self._follow_ends(row[1:4] for row in rows)
         return str(rows[0][0]) if rows else None
 
     def promote(self, job_id: UUID) -> JobRow:
@@ -104,7 +104,7 @@ class Operating(Families):
 
     def remove(self, job_id: UUID) -> None:
         rows = self.executor.fetch("remove", {"shift": shift(), "job_id": job_id})
-        self._follow_ends((row[1], row[2]) for row in rows)
+        self._follow_ends(row[1:4] for row in rows)
         if not rows:
             raise JobNotRemovable(job_id, self._known(job_id).state, "Cancel it first.")
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django_durable_jobs.exceptions import StateUnknown
 from django_durable_jobs.states import STATES
+from django_durable_jobs.store.asked import steps_of
 from django_durable_jobs.store.rows import (
     AttemptRow,
     BuriedJob,
@@ -45,6 +46,13 @@ def claimed_job(row: Row, worker_id: str) -> ClaimedJob:
         generation=row[14],
         awaited_version=row[-1],
     )
+
+
+def looked_at(job_ids: Collection[UUID]) -> dict[str, Any]:
+    """Pairs of a job and one of its steps, or None for all, as a look for what ended takes them."""
+    steps = steps_of(job_ids)
+    pairs = [(job_id, name) for job_id in steps for name in steps[job_id] or (None,)]
+    return {"ids": [job_id for job_id, _ in pairs], "steps": [name for _, name in pairs]}
 
 
 def buried_job(row: Row) -> BuriedJob:

@@ -52,7 +52,7 @@ class Runs(Events):
         rows = self.executor.fetch("settle", {**parameters, "with_children": False})
         if rows[0][4]:
             rows = self.executor.fetch("settle_children", {**parameters, "with_children": True})
-            fault = self._follow_ends((row[4], row[5]) for row in rows)
+            fault = self._follow_ends(row[4:7] for row in rows)
         answers = {(row[0], row[1]): None if row[3] else row[2] for row in rows}
         landed = [
             answers[settlement.identity.job_id, settlement.identity.claim]
@@ -63,10 +63,10 @@ class Runs(Events):
             for settlement, has_landed in zip(settlements, landed, strict=True)
             if has_landed
         ]
-        waiting = [settlement.identity.job_id for settlement in parked if settlement.waits]
+        waiting = {each.identity.job_id: each.steps for each in parked if each.waits}
         if waiting:
             self.wake_waiters(waiting)
-        calling = [settlement.identity.job_id for settlement in parked if settlement.calls]
+        calling = {each.identity.job_id: each.steps for each in parked if each.calls}
         if calling:
             fault = self._look_after_commit(calling) or fault
         if fault is not None:

@@ -339,6 +339,19 @@ class TestWaking:
         assert [job.identity.job_id for job in claim(store)] == [answered.job_id]
         assert store.wake_waiters([answered.job_id, silent]) == 0
 
+    def test_a_look_at_named_waits_passes_over_the_others(self, store: JobStore) -> None:
+        """Changed code may never come back to an open wait, and would be woken without an end."""
+        identity = claimed(store)
+        put_wait(store, identity, name="left")
+        put_wait(store, identity, name="now", event="shipped")
+        publish(store)
+        steps = ("now",)
+
+        settle(store, identity, states.SUSPENDED, give_back=True, waits=True, steps=steps)
+
+        assert store.wake_waiters({identity.job_id: steps}) == 0
+        assert store.wake_waiters({identity.job_id: ("left",)}) == 1
+
     def test_waking_nobody_wakes_nobody(self, store: JobStore) -> None:
         assert store.wake_waiters([]) == 0
 

@@ -14,6 +14,7 @@ from .given import (
     Clock,
     at_once,
     claim,
+    claimed,
     everything,
     family,
     insert,
@@ -201,3 +202,16 @@ class TestLastChild:
             assert at_once(store, 1, lambda own, _: claim(own)) == [[]]
 
         assert [job.identity.job_id for job in claim(store)] == [made.parent.job_id]
+
+    def test_a_look_at_named_steps_passes_over_the_others(self, store: JobStore) -> None:
+        """Changed code may never come back to an open step, and would be woken without an end."""
+        parent = claimed(store)
+        left = family(store, 1, parent=parent, step="left")
+        store.cancel(left.ids[0], reason="by hand")
+        family(store, 1, parent=parent, step="now")
+        steps = ("now",)
+
+        settle(store, parent, states.SUSPENDED, give_back=True, calls=True, steps=steps)
+
+        assert store.wake_parents({parent.job_id: steps}) == 0
+        assert store.wake_parents({parent.job_id: ("left",)}) == 1

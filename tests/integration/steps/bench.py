@@ -153,7 +153,9 @@ class Bench:
             parked = suspension_in(raised)
             end = raised
             if parked:
-                end = Parked(parked.run_at, parked.delay, parked.waits, parked.calls)
+                end = Parked(
+                    parked.run_at, parked.delay, parked.waits, parked.calls, ctx.waiting_steps
+                )
         else:
             end = Returned("null")
             if ctx.suspended is not None:
@@ -165,7 +167,7 @@ class Bench:
         )
         landed = settlement is not None and bool(self.worker_store.settle([settlement])[0])
         if settlement is not None and settlement.waits:
-            self.worker_store.wake_waiters([settlement.identity.job_id])
+            self.worker_store.wake_waiters({settlement.identity.job_id: settlement.steps})
         return Attempt(ctx, value, error, settlement, landed)
 
     def interrupt(self, body: Body) -> None:

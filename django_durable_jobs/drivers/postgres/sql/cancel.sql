@@ -28,7 +28,7 @@ with live as (
     join live on live.id = c.id
    where c.family_id is not null
 ), :end_children
-select live.state, ended.parent_id, array(select woken.queue from woken)
+select live.state, ended.parent_id, ended.parent_step, array(select woken.queue from woken)
   from live
   join cancelled on cancelled.id = live.id
   left join ended on ended.id = live.id;

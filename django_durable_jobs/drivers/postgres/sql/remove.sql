@@ -22,6 +22,6 @@ with gone as (
     from gone g
    where g.family_id is not null and g.state in ('ready', 'delayed', 'suspended')
 ), :end_children
-select gone.id, ended.parent_id, array(select woken.queue from woken)
+select gone.id, ended.parent_id, ended.parent_step, array(select woken.queue from woken)
   from gone
   left join ended on ended.id = gone.id;

@@ -59,7 +59,8 @@ with clock as materialized (
 select m.id, m.claims, m.name, m.queue, m.input, m.attempt, m.max_attempts, m.tenant_id,
        m.enqueued_by, m.trace_parent, m.created_at, m.claimed_at, m.unknown_since,
        m.code_version, m.generation, m.state, m.last_error,
-       ended.parent_id, array(select woken.queue from woken), m.awaited_version
+       ended.parent_id, ended.parent_step, array(select woken.queue from woken),
+       m.awaited_version
   from moved m
   left join ended on ended.id = m.id
  order by m.id;

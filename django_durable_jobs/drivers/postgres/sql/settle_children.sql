@@ -18,7 +18,7 @@ select g.id, g.claim, settled.id is not null as has_landed,
          select from x_jobs j
           where j.id = g.id and j.claims = g.claim and j.worker_id = g.worker_id
             and j.state = 'running') as is_locked,
-       ended.parent_id, array(select woken.queue from woken)
+       ended.parent_id, ended.parent_step, array(select woken.queue from woken)
   from given g
   left join settled on settled.id = g.id and settled.claims = g.claim
   left join ended on ended.id = settled.id;

@@ -1,18 +1,27 @@
--- Make those of the given parked jobs due of which a step has no live child left.
+-- Make those of the given parked jobs due of which a given step, or any where the step is null, has
+-- no live child left.
 --
 -- The look after the commit that ended a child, and after the park of a parent: two that ended at
 -- one moment each saw the other as live, and a child that ended while its parent parked saw it
 -- running. A locked row is passed over: whoever has it looks for itself behind its own commit.
 --
+-- A step that the body reaches no more, since its code was changed, stays open for ever; it must
+-- not wake the run each time that it parks in another one.
+--
 -- Locks: the woken rows in id order, SKIP LOCKED.
--- Index: primary key; x_job_steps_calling_idx; x_jobs_live_children_idx.
+-- Index: primary keys; x_jobs_live_children_idx.
 -- Bound: the array given.
 \set calls_nobody `cat fragments/calls_nobody.sql`
-with held as (
+with complete as materialized (
+  select s.job_id
+    from unnest(:'ids'::uuid[], :'steps'::text[]) as g (id, step)
+    join x_job_steps s on s.job_id = g.id and (g.step is null or s.name = g.step)
+   where :calls_nobody
+), held as (
   select j.id
     from x_jobs j
-   where j.id = any (:'ids'::uuid[]) and j.state = 'suspended' and not j.is_armed
-     and exists (select from x_job_steps s where s.job_id = j.id and :calls_nobody)
+   where j.id = any (array(select complete.job_id from complete))
+     and j.state = 'suspended' and not j.is_armed
    order by j.id
      for no key update of j skip locked
 )

@@ -1,7 +1,11 @@
--- Make those of the given parked jobs due whose open wait has a matching event.
+-- Make those of the given parked jobs due of which a given open wait, or any where the step is
+-- null, has a matching event.
 --
 -- The look after the park: an event committed between a wait's last look and the commit of its
 -- park was seen by neither.
+--
+-- A wait that the body reaches no more, since its code was changed, stays open for ever; it must
+-- not wake the run each time that it parks in another one.
 --
 -- Locks: the woken rows in id order.
 -- Index: primary keys of x_job_steps and x_jobs; the events as in find_event.
@@ -9,16 +13,21 @@
 \set wait_filters `cat fragments/wait_filters.sql`
 \set fitting_events `cat fragments/fitting_events.sql`
 \set event_ends_wait `cat fragments/event_ends_wait.sql`
-with held as (
-  select j.id
-    from x_jobs j
-   where j.id = any (:'ids'::uuid[]) and j.state = 'suspended' and not j.is_armed
+with answered as materialized (
+  select s.job_id
+    from unnest(:'ids'::uuid[], :'steps'::text[]) as g (id, step)
+    join x_job_steps s on s.job_id = g.id and (g.step is null or s.name = g.step)
+   where s.status = 'waiting'
      and exists (
            select
-             from x_job_steps s
-            cross join lateral :wait_filters f
+             from :wait_filters f
             cross join lateral :fitting_events e
-            where s.job_id = j.id and s.status = 'waiting' and :event_ends_wait)
+            where :event_ends_wait)
+), held as (
+  select j.id
+    from x_jobs j
+   where j.id = any (array(select answered.job_id from answered))
+     and j.state = 'suspended' and not j.is_armed
    order by j.id
      for no key update of j
 )
