@@ -14,7 +14,9 @@ from django_durable_jobs.exceptions import EffectsElsewhere
 
 # What says nothing of the statement's kind: comments, and quoted texts and names.
 _ASIDES: Final = re.compile(
-    r"/\*.*?\*/|--[^\n]*|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL
+    r"/\*.*?\*/|--[^\n]*|\$(\w*)\$.*?\$\1\$"
+    r"|\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"",
+    re.DOTALL,
 )
 # What may be asked of another database inside an atomic block: nothing that it keeps.
 _READS: Final = re.compile(
@@ -24,7 +26,7 @@ _READS: Final = re.compile(
 )
 # Begin a write, also inside of a statement that begins like a read; "for update" is a lock.
 _WRITES: Final = re.compile(
-    r"(?<!for )(?<!for no key )\b(?:insert|update|delete|merge|into)\b", re.IGNORECASE
+    r"(?<!for )(?<!for no key )\b(?:insert|update|delete|merge|into|create)\b", re.IGNORECASE
 )
 _SPACE: Final = re.compile(r"\s+")
 
@@ -35,7 +37,8 @@ def only_on_jobs_database(what: str) -> Iterator[None]:
 
     What another database commits cannot be taken back when the jobs' one rolls back, nor
     the other way round: done there, the effects would not happen exactly once. A statement
-    is judged by its words, so a function that writes when it is selected passes.
+    is judged by its words, so a function that writes when it is selected passes; and so does
+    what is not sent by a cursor's ``execute`` on this thread: COPY, ``callproc``, other threads.
 
     Args:
         what: The beginning of the refusal, such as "Step 'record'".
@@ -65,9 +68,13 @@ def _refusing(what: str, alias: str) -> Callable[..., Any]:
 
 
 def is_write(sql: str) -> bool:
-    """Whether a statement is, or holds, one that changes rows or tables."""
+    """Whether a text is, or holds, a statement that changes rows or tables."""
     bare = _SPACE.sub(" ", _ASIDES.sub(" ", sql))
-    return _READS.match(bare) is None or _WRITES.search(bare) is not None
+    # Several may be sent as one text.
+    statements = [each for each in bare.split(";") if each.strip()] or [""]
+    return any(
+        _READS.match(each) is None or _WRITES.search(each) is not None for each in statements
+    )
 
 
 def _text(sql: Any) -> str:

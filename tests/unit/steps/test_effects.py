@@ -36,6 +36,9 @@ READS = [
     "set local statement_timeout = 5",
     "declare c cursor for select 1",
     "fetch 10 from c",
+    "select 1; -- and no more",
+    "set local statement_timeout = 5; select 1",
+    "select 'a; drop table t', E'it\\'s; drop table t', $$ ; drop table t $$",
 ]
 
 WRITES = [
@@ -62,6 +65,13 @@ WRITES = [
     "notify jobs",
     "lock table t",
     "vacuum t",
+    "select 1; truncate t",
+    "(select 1) ; drop table t;",
+    "set local statement_timeout = 5; call tidy()",
+    "begin; copy t from stdin",
+    "select E'\\'' as quote; truncate t",
+    "select E'\\'' from t where a = 1; delete from t where a = ''",
+    "explain analyze create table t as select 1",
     "",
 ]
 
