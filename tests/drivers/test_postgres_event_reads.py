@@ -236,3 +236,21 @@ def test_a_wait_without_a_key_does_not_read_the_events_for_other_jobs(store):
     own = publish(store, job_id=wait.job_id)
     assert found(store, wait) == own
     assert read(executor.plans["find_event"]) <= 30, json.dumps(executor.plans["find_event"])
+
+
+def test_of_large_events_only_the_one_that_is_taken_is_read_whole(store):
+    wait = put_wait(store, claimed(store))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "insert into x_job_events (id, name, payload, expires_at, xact)"
+            " select gen_random_uuid(), 'approved',"
+            " (select jsonb_agg(md5(n::text || i::text)) from generate_series(1, 500) i),"
+            " now() + interval '1 day', pg_current_xact_id() from generate_series(1, 200) n"
+        )
+        cursor.execute("vacuum analyze x_job_events")
+    executor = Measuring()
+
+    assert PostgresStore(executor).find_event(wait) is not None
+
+    # Whole, each is in four pages or more of its own.
+    assert read(executor.plans["find_event"]) <= 100, json.dumps(executor.plans["find_event"])

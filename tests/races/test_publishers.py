@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from django.db import transaction
 
 from django_durable_jobs import states
 from django_durable_jobs.drivers.postgres import PostgresStore
+from django_durable_jobs.store.rows import Wake
 from django_durable_jobs.testing.conformance.given import (
+    claim,
     claim_id,
     claimed,
     found,
@@ -63,6 +65,22 @@ def test_a_run_is_woken_by_the_second_publisher_when_the_first_rolls_back(worker
     identity = claim_id(worker, job_id)
     assert found(worker, worker.load_steps(job_id)[0]) == event_id
     assert settle(worker, identity, states.DONE)
+
+
+def test_workers_hear_of_the_woken_runs_while_the_publisher_waits_for_another(worker, rival):
+    locked, _ = parked(worker, correlation_key="7")
+    free, _ = parked(worker)
+    with closing(worker.listen()) as listener, ThreadPoolExecutor(1) as threads:
+        with rival.atomic():
+            publish(rival, job_id=locked)
+            publisher = threads.submit(publish, worker, key="7")
+            assert waits_for_a_lock(publisher)
+
+            assert listener.receive(PATIENCE) == [Wake("default")]
+            assert [job.identity.job_id for job in claim(worker)] == [free]
+        publisher.result(PATIENCE)
+
+    assert shown(worker, locked).is_armed
 
 
 def test_two_that_publish_the_same_events_in_turns_do_not_deadlock(worker, store, rival):

@@ -41,8 +41,11 @@ class Events(Families):
             woken |= self._wake_event("wake_event", event)
 
     def _wake_after_commit(self, event: Mapping[str, Any], woken: set[str]) -> None:
-        woken = woken | self._wake_event("wake_event_again", event)
-        self.wake([Wake(queue) for queue in sorted(woken)])
+        try:
+            # First: the look may wait for a lock that somebody's long transaction holds.
+            self._wake_queues(woken)
+        finally:
+            self._wake_queues(self._wake_event("wake_event_again", event))
 
     def _wake_event(self, statement: str, event: Mapping[str, Any]) -> set[str]:
         queues: set[str] = set()
