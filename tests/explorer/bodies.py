@@ -175,3 +175,21 @@ async def retries_async(ctx: AsyncJobContext, order_id: int) -> str:
     answer = await ctx.step.options(timeout="5s").run("ask", ask_gateway, ctx)
     await ctx.step.options(timeout="5s").atomic("record", record, order_id, payment)
     return answer
+
+
+# -- small ones, on which seeded bugs are looked for
+
+
+@job(name="explorer.steps", retry=AGAIN)
+def steps(ctx: JobContext, order_id: int) -> str:
+    payment = ctx.step.run("charge", charge, order_id)
+    stock = ctx.step.run("reserve", reserve, order_id)
+    ctx.step.atomic("record", record, order_id, payment)
+    return f"{payment} {stock}"
+
+
+@job(name="explorer.wait", retry=AGAIN)
+def wait(ctx: JobContext, order_id: int) -> str:
+    approval = ctx.step.wait_for_event("approval", event="explorer.approved", key=str(order_id))
+    assert approval is not None
+    return str(approval.payload["by"])

@@ -31,3 +31,12 @@ FLOWS = {
         Flow("retries-async", bodies.retries_async, ORDER),
     )
 }
+
+SMALL = {
+    flow.name: flow
+    for flow in (
+        Flow("steps", bodies.steps, ORDER),
+        Flow("wait", bodies.wait, ORDER, events=APPROVED),
+    )
+}
+"""Two more, on which seeded bugs are looked for."""

@@ -230,8 +230,8 @@ class Explorer:
             finally:
                 if meetings is not None:
                     meetings.let_go()
-        if self._worker.lost_claims_that_landed:
-            problems.append("A claim that another worker had taken settled its job.")
+        if meetings is not None:
+            problems += meetings.problems
         if wire.trouble is not None:
             raise wire.trouble
         explored.runs += 1

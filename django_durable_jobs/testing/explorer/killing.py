@@ -23,7 +23,7 @@ from django_durable_jobs.jobs import JobDefinition
 
 from .wire import Boundary
 
-WARM: Final = 2
+WARM: Final = 1
 """Processes that are started ahead, since a start takes longer than a run."""
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ MISSED_AT_MOST: Final = 1_000
 PUBLISHED_AT_MOST: Final = 5
 """Times that the world tries to publish one event."""
 
+_LOOK_EVERY: Final = 0.02
 _MOMENT: Final = timedelta(milliseconds=1)
 _QUEUES_OF_ALL: Final = 10_000
 
@@ -71,8 +73,6 @@ class InlineWorker:
     def __init__(self, worker_id: str = "explorer-1") -> None:
         self.worker_id = worker_id
         self.store: JobStore = get_store().for_worker()
-        self.lost_claims_that_landed: list[ClaimedJob] = []
-        self._lost: set[tuple[Any, int]] = set()
         self._released = threading.Condition()
         self._landed: set[tuple[Any, int]] = set()
         self._settler = Settler(self.store, self._release)
@@ -92,9 +92,7 @@ class InlineWorker:
 
     def begin(self) -> None:
         """Forget what was of an earlier run of the flow."""
-        self._lost.clear()
         self._landed.clear()
-        self.lost_claims_that_landed.clear()
 
     def close(self) -> None:
         self._slot.submit(connections.close_all).result(PATIENCE)
@@ -151,21 +149,25 @@ class InlineWorker:
                     raise Stuck(f"The outcome of job {each.identity.job_id} was not landed.")
 
     def do(self, act: Callable[[], object]) -> None:
-        """Run *act* in the slot."""
-        self._slot.submit(act).result(PATIENCE)
+        """Run *act* in the slot.
 
-    def lose(self, claims: Sequence[tuple[Any, int]]) -> None:
-        """These claims are another worker's now: nothing of them may land from here on."""
-        self._lost.update(claims)
+        Raises:
+            Stuck: It came to no end.
+        """
+        try:
+            self._slot.submit(act).result(PATIENCE)
+        except TimeoutError:
+            raise Stuck(f"A slot of worker {self.worker_id} came to no end.\n{_stacks()}") from None
+
+    def _is_released(self, run: Run) -> bool:
+        return run.key in self._landed
 
     def _release(self, outcomes: Sequence[Outcome], landed: Sequence[Settlement | None]) -> None:
         with self._released:
-            for outcome, settlement in zip(outcomes, landed, strict=True):
-                identity = outcome.claimed.identity
-                key = identity.job_id, identity.claim
-                if settlement is not None and key in self._lost:
-                    self.lost_claims_that_landed.append(outcome.claimed)
-                self._landed.add(key)
+            self._landed.update(
+                (outcome.claimed.identity.job_id, outcome.claimed.identity.claim)
+                for outcome in outcomes
+            )
             self._released.notify_all()
 
 
@@ -276,25 +278,43 @@ def publish_at_once(observer: Observer, events: Mapping[str, Any]) -> None:
 
 
 class Held:
-    """An act in an open transaction of another connection, which commits when told."""
+    """An act in an open transaction of another connection.
 
-    def __init__(self, act: Callable[[], object]) -> None:
+    It commits when told, or when somebody waits for its locks: they would wait for ever,
+    since it is told only when nobody has anything left to do.
+    """
+
+    def __init__(self, act: Callable[[], object], is_blocked: Callable[[], bool]) -> None:
         self._act = act
+        self._is_blocked = is_blocked
+        self._begun = threading.Event()
+        self._told = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="explorer-held")
-        self._stack = ExitStack()
+        self._ended = self._thread.submit(self._hold)
 
-    def begin(self, is_blocked: Callable[[], bool]) -> None:
-        """Do it; returns when it is done, or waits for a lock."""
-        wait_unless_blocked(self._thread.submit(self._begin), is_blocked)
+    def wait_until_begun(self) -> None:
+        """Return when it is done, or waits for a lock itself."""
+        deadline = clock.monotonic() + PATIENCE
+        while not self._begun.wait(_LOOK_EVERY) and not self._ended.done():
+            if self._is_blocked():
+                return
+            if clock.monotonic() > deadline:
+                raise Stuck("A transaction beside the run came to no end.")
 
     def commit(self) -> None:
-        self._thread.submit(self._stack.close).result(PATIENCE)
-        self._thread.submit(connections.close_all).result(PATIENCE)
+        self._told.set()
+        self._ended.result(PATIENCE)
         self._thread.shutdown()
 
-    def _begin(self) -> None:
-        self._stack.enter_context(get_store().atomic())
-        self._act()
+    def _hold(self) -> None:
+        try:
+            with get_store().atomic():
+                self._act()
+                self._begun.set()
+                while not self._told.wait(_LOOK_EVERY) and not self._is_blocked():
+                    pass
+        finally:
+            connections.close_all()
 
 
 def wait_unless_blocked(future: Future[Any], is_blocked: Callable[[], bool]) -> None:
@@ -302,12 +322,21 @@ def wait_unless_blocked(future: Future[Any], is_blocked: Callable[[], bool]) -> 
     deadline = clock.monotonic() + PATIENCE
     while not future.done():
         try:
-            future.exception(timeout=0.005)
+            future.exception(timeout=_LOOK_EVERY / 4)
         except TimeoutError:
             if is_blocked():
                 return
             if clock.monotonic() > deadline:
                 raise Stuck("Something beside the run came to no end.") from None
+
+
+def _stacks() -> str:
+    """Where the threads of this process stand."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        parts += [f"{names.get(ident, ident)}:\n", *traceback.format_stack(frame)]
+    return "".join(parts)
 
 
 def move_clock(by: timedelta) -> None:

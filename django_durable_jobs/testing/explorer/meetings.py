@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connections
 
@@ -24,6 +25,9 @@ class Meetings:
 
     What was begun and not ended when the run's own worker goes on is ended when that has
     nothing to do.
+
+    Attributes:
+        problems: What the run's own worker did that it must not.
     """
 
     def __init__(self, observer: Observer, other: InlineWorker, events: Mapping[str, Any]) -> None:
@@ -33,6 +37,7 @@ class Meetings:
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="explorer-beside")
         self._go_on = threading.Event()
         self._paused = threading.Event()
+        self.problems: list[str] = []
         self.acts: dict[str, Callable[[Boundary], object]] = {
             "event": self._event,
             "held-event": self._held_event,
@@ -56,8 +61,11 @@ class Meetings:
         self._do_beside(lambda: publish_at_once(self._observer, self._events))
 
     def _held_event(self, boundary: Boundary) -> None:
-        held = Held(lambda: publish_at_once(self._observer, self._events))
-        held.begin(self._observer.someone_is_blocked)
+        held = Held(
+            lambda: publish_at_once(self._observer, self._events),
+            self._observer.someone_is_blocked,
+        )
+        held.wait_until_begun()
         self._world.later(held.commit)
 
     def _other_worker(self, boundary: Boundary) -> None:
@@ -70,21 +78,29 @@ class Meetings:
     def _lapse(self, boundary: Boundary) -> None:
         move_clock(settings.LEASE + _PAST)
         rescued = self._other.rescue()
-        self._worker.lose(
-            [(each.identity.job_id, each.identity.claim - 1) for each in rescued.claimed]
-        )
         if not rescued.claimed:
             return
         self._wire.pause_after("load_steps", self._pause)
         future = self._beside.submit(self._other.run_rescued, rescued)
-        wait_unless_blocked(future, lambda: self._paused.is_set())
-        self._world.later(lambda: self._resume(future))
+        wait_unless_blocked(future, self._paused.is_set)
+        job_ids = [each.identity.job_id for each in rescued.claimed]
+        kept = self._observer.kept_of(job_ids) if self._paused.is_set() else None
+        self._world.later(lambda: self._resume(future, job_ids, kept))
 
     def _pause(self) -> None:
         self._paused.set()
         self._go_on.wait(PATIENCE)
 
-    def _resume(self, future: Future[None]) -> None:
+    def _resume(
+        self, future: Future[None], job_ids: Sequence[UUID], kept: list[str] | None
+    ) -> None:
+        if kept is not None:
+            now = self._observer.kept_of(job_ids)
+            for line in sorted({*kept} ^ {*now}):
+                when = "was" if line in kept else "is"
+                self.problems.append(
+                    f"A claim that another worker had taken changed its job: there {when} {line}."
+                )
         self._go_on.set()
         future.result(PATIENCE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -83,6 +83,19 @@ class Observer:
             {"shift": clock.shift()},
         )
         return left if left is None else max(left, timedelta(0))
+
+    def kept_of(self, job_ids: Sequence[UUID]) -> list[str]:
+        """What is stored of these jobs that only the claim which holds them may change."""
+        rows = self.ask(
+            "select format('job %%s %%s claim %%s', id, state, claims) from x_jobs"
+            " where id = any (%(ids)s) union all"
+            " select format('step ''%%s'' %%s of job %%s', name, status, job_id)"
+            " from x_job_steps where job_id = any (%(ids)s) union all"
+            " select format('effect ''%%s'' of job %%s (%%s)', effect, job_id, id)"
+            " from explorer_effects where job_id = any (%(ids)s)",
+            {"ids": list(job_ids)},
+        )
+        return [line for (line,) in rows]
 
     # -- the server
 
