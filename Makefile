@@ -12,9 +12,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 # make demo ONCE=1: ends by itself once the orders are settled.
 export ONCE
+# make explore FULL=1: a kill at every boundary, and every fault everywhere.
+export FULL
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all browser chaos clean
+.PHONY: help demo test check test-all browser chaos explore clean
 # A failed install must not leave a stamp that says it is done.
 .DELETE_ON_ERROR:
 
@@ -25,6 +27,7 @@ help:
 	@echo "make test-all  the test suite on every supported pair of Python and Django found here"
 	@echo "make browser   the admin in headless Chromium (needs chromium and chromedriver)"
 	@echo "make chaos     workers killed at random for minutes"
+	@echo "make explore   crashes at every statement of the reference flows (FULL=1: nothing left out)"
 	@echo "make clean     remove environments, caches and the embedded servers' data"
 
 demo: $(VENV)/.with-demo
@@ -53,6 +56,9 @@ browser: $(VENV)/.with-browser
 
 chaos: $(VENV)/.with-test
 	$(BIN)/python -m pytest tests/acceptance -m chaos --timeout=1800 $(ARGS)
+
+explore: $(VENV)/.with-test
+	@$(BIN)/python -m tests.explorer $(ARGS)
 
 clean:
 	rm -rf $(VENV) .envs .postgres build dist
