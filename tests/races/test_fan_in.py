@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from threading import Barrier
 from typing import Any
@@ -45,6 +45,10 @@ from .stepping import PATIENCE, REAL
 pytestmark = REAL
 
 End = Callable[[PostgresStore, ClaimIdentity], object]
+
+
+class Undone(Exception):
+    pass
 
 
 def done(store: PostgresStore, child: ClaimIdentity) -> None:
@@ -248,6 +252,48 @@ def test_the_end_of_a_child_does_not_wait_for_a_publisher_that_holds_the_parent(
         done(worker, child.identity)
 
     assert is_due(worker, made.parent.job_id)
+
+
+def test_a_parent_that_was_locked_by_somebody_who_looks_for_nobody_is_due_all_the_same(
+    worker, rival, monkeypatch
+):
+    """Such as a publisher that rolls back, or a renewal that met the row as it was parked."""
+    made = family(worker, 1)
+    put_wait(worker, made.parent, seq=2)
+    park_calling(worker, made.parent)
+    (child,) = claim(worker, queue="children")
+    fetch = worker.executor.fetch
+    transaction = ExitStack()
+
+    def undone_behind_the_first_look(
+        name: str, parameters: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        rows = fetch(name, parameters)
+        if name == "wake_parents":
+            with suppress(Undone), transaction.pop_all():
+                raise Undone
+        return rows
+
+    monkeypatch.setattr(worker.executor, "fetch", undone_behind_the_first_look)
+    with transaction:
+        transaction.enter_context(rival.atomic())
+        publish(rival)
+        done(worker, child.identity)
+
+    assert is_due(worker, made.parent.job_id)
+
+
+def test_a_look_for_parents_does_not_wait_for_one_who_keeps_the_lock(worker, rival):
+    made = parked_family(worker, 1)
+    (child,) = claim(worker, queue="children")
+
+    with suppress(Undone), rival.atomic():
+        rival.cancel(made.parent.job_id, reason="by hand")
+        done(worker, child.identity)
+        raise Undone
+
+    assert not is_due(worker, made.parent.job_id)
+    assert worker.wake_missed(limit=1) == 1
 
 
 def test_a_held_sibling_that_somebody_has_locked_is_passed_over_for_the_next(worker, rival):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django_durable_jobs.clock import shift
@@ -12,6 +13,10 @@ from django_durable_jobs.store.rows import ChildRow, Wake
 
 from .rowmaps import child_row, looked_at
 from .session import Session
+
+# Whoever has locked a parent has mostly done so in passing. A look may not wait for a user's
+# transaction, and the last resort comes to those that it leaves.
+_PAUSES: Final = (0.01, 0.03, 0.06)
 
 
 class Families(Session):
@@ -33,8 +38,14 @@ class Families(Session):
         """Do so, and answer the queue of each that was woken."""
         if not job_ids:
             return []
-        rows = self.executor.fetch("wake_parents", {"shift": shift(), **looked_at(job_ids)})
-        return [row[0] for row in rows]
+        queues: list[str] = []
+        for pause in (*_PAUSES, None):
+            rows = self.executor.fetch("wake_parents", {"shift": shift(), **looked_at(job_ids)})
+            queues += [row[0] for row in rows if row[0] is not None]
+            if pause is None or all(row[0] is not None for row in rows):
+                break
+            time.sleep(pause)
+        return queues
 
     def _wake_missed_parents(self, limit: int) -> int:
         if limit < 1:

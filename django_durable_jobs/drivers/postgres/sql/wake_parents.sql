@@ -3,7 +3,8 @@
 --
 -- The look after the commit that ended a child, and after the park of a parent: two that ended at
 -- one moment each saw the other as live, and a child that ended while its parent parked saw it
--- running. A locked row is passed over: whoever has it looks for itself behind its own commit.
+-- running. A locked row is passed over, which the answer says, with no queue: whoever has it may
+-- roll back, or have locked it in passing for a change that it is past by now.
 --
 -- A step that the body reaches no more, since its code was changed, stays open for ever; it must
 -- not wake the run each time that it parks in another one.
@@ -24,8 +25,17 @@ with complete as materialized (
      and j.state = 'suspended' and not j.is_armed
    order by j.id
      for no key update of j skip locked
+), woken as (
+  update x_jobs j
+     set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
+   where j.id = any (array(select held.id from held))
+  returning j.queue
 )
-update x_jobs j
-   set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
- where j.id = any (array(select held.id from held))
-returning j.queue;
+select woken.queue
+  from woken
+union all
+select null
+  from x_jobs j
+ where j.id = any (array(select complete.job_id from complete))
+   and j.state = 'suspended' and not j.is_armed
+   and not exists (select from held where held.id = j.id);
