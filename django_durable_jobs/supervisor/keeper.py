@@ -181,10 +181,11 @@ class Keeper:
         if self._rescue_at <= now:
             self._rescue_at = NEVER
             self._rescue()
-        if self._missed_at <= now:
-            self._wake_missed()
         if self._probe_at <= now:
             self._probe()
+        # Last what can wait, and reads the most: when it fails, all else was done.
+        if self._missed_at <= now:
+            self._wake_missed()
         if self._tidy_at <= now:
             self._tidy()
         return self._next()

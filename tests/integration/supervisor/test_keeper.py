@@ -18,7 +18,7 @@ from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.models import JobEvent, JobStep
 from django_durable_jobs.states import SUSPENDED
 from django_durable_jobs.supervisor.child import Child, ChildOptions
-from django_durable_jobs.supervisor.keeper import TIDIED_AT_MOST, TIDY_EVERY, Keeper
+from django_durable_jobs.supervisor.keeper import MISSED_EVERY, TIDIED_AT_MOST, TIDY_EVERY, Keeper
 from django_durable_jobs.testing.conformance import given
 from tests.acceptance.conditions import until
 from tests.acceptance.process_tree import database_url
@@ -48,6 +48,15 @@ class Counting(PooledExecutor):
 class FailingLapse(PostgresStore):
     def lapse(self, claims: Any) -> int:
         raise psycopg.errors.SyntaxError("a fault of our own")
+
+
+class SlowHousekeeping(PostgresStore):
+    """A store in which the looks of the last resort take longer than a statement may."""
+
+    def wake_missed(self, *, limit: int) -> int:
+        raise StoreUnavailable("The statement was canceled.")
+
+    purge_events = wake_missed
 
 
 class Hand:
@@ -285,6 +294,21 @@ def test_renewal_goes_on_though_the_dead_cannot_be_taken_leave_of(hand, counting
             bench.keeper.tick()
 
     assert counting.counts["renew"] == 3
+
+
+def test_jobs_fall_due_though_the_looks_of_the_last_resort_fail(hand, counting):
+    bench = Bench(counting, children=[], is_proven=True, kind=SlowHousekeeping)
+    bench.run(hand, MISSED_EVERY - 1)
+    job_id = given.enqueue(PostgresStore(), delay=timedelta(seconds=5))
+    hand.now += 2
+    clock.move(timedelta(seconds=6))
+
+    for _ in range(3):
+        hand.now += 31
+        with pytest.raises(StoreUnavailable):
+            bench.keeper.tick()
+
+    assert given.shown(PostgresStore(), job_id).is_armed
 
 
 @pytest.fixture(autouse=True)
