@@ -15,7 +15,7 @@ from django_durable_jobs.exceptions import EffectsElsewhere
 # What says nothing of the statement's kind: comments, and quoted texts and names.
 _ASIDES: Final = re.compile(
     r"/\*.*?\*/|--[^\n]*|\$(\w*)\$.*?\$\1\$"
-    r"|\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"",
+    r"|\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`",
     re.DOTALL,
 )
 # What may be asked of another database inside an atomic block: nothing that it keeps.

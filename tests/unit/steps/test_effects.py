@@ -24,6 +24,7 @@ READS = [
     "select updated_at, deleted_by, inserted from t",
     'select "update", "delete" from "insert"',
     "select 'delete from t; it''s text'",
+    "select `update`, `create` from `delete`",
     "select $$ delete from t $$, $tag$ insert into t $tag$",
     "values (1), (2)",
     "table t",
