@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 
-from django.db import transaction
+import pytest
+from django.db import connection, transaction
 
 from django_durable_jobs import states
-from django_durable_jobs.drivers.postgres import PostgresStore
+from django_durable_jobs.drivers.postgres import PostgresStore, events
 from django_durable_jobs.store.rows import Wake
 from django_durable_jobs.testing.conformance.given import (
     claim,
@@ -81,6 +82,36 @@ def test_workers_hear_of_the_woken_runs_while_the_publisher_waits_for_another(wo
         publisher.result(PATIENCE)
 
     assert shown(worker, locked).is_armed
+
+
+@pytest.mark.parametrize("publisher", ["store", "worker"])
+def test_a_publisher_does_not_wait_for_ever_for_a_run_that_is_locked(
+    worker, rival, monkeypatch, caplog, request, publisher
+):
+    """The one that has it may be a transaction of hours, and the publisher a request."""
+    monkeypatch.setattr(events, "PATIENCE", "50ms")
+    publisher = request.getfixturevalue(publisher)
+    waiting = [parked(worker, correlation_key=key)[0] for key in ("7", None)]
+    parks_late = claimed(worker)
+    put_wait(worker, parks_late)
+
+    def park_late():
+        assert settle(worker, parks_late, states.SUSPENDED, give_back=True)
+
+    with rival.atomic():
+        publish(rival, job_id=waiting[0])
+        with publisher.atomic():
+            # Runs before the look.
+            publisher.on_commit(park_late)
+            publish(publisher, key="7")
+        due = [*waiting, parks_late.job_id]
+        assert [shown(worker, job_id).is_armed for job_id in due] == [False, True, True]
+
+    assert "jobs.event.locked" in caplog.text
+    assert shown(worker, waiting[0]).is_armed
+    with connection.cursor() as cursor:
+        cursor.execute("show lock_timeout")
+        assert cursor.fetchone() == ("0",)
 
 
 def test_two_that_publish_the_same_events_in_turns_do_not_deadlock(worker, store, rival):

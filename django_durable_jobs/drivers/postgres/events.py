@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import OperationalError
+
 from django_durable_jobs.clock import shift
+from django_durable_jobs.exceptions import StoreUnavailable
 from django_durable_jobs.store.rows import EventRow, StepRow, Wake
 
+from .executor import sqlstate_of
 from .families import Families
 from .rowmaps import cursor_parameters, event_row, looked_at
+
+logger = logging.getLogger("django_durable_jobs.store")
+
+PATIENCE: Final = "2s"
+"""How long a publisher waits after its commit for a run that another transaction has locked."""
 
 WOKEN_AT_MOST: Final = 1_000
 """Rows that one waking statement moves; it is repeated while it moves that many."""
@@ -45,7 +55,24 @@ class Events(Families):
             # First: the look may wait for a lock that somebody's long transaction holds.
             self._wake_queues(woken)
         finally:
-            self._wake_queues(self._wake_event("wake_event_again", event))
+            self._wake_queues(self._look_again(event))
+
+    def _look_again(self, event: Mapping[str, Any]) -> set[str]:
+        """Make due whom the look before the commit left, and answer their queues."""
+        try:
+            return self._wake_event("wake_event_again", {**event, "patience": PATIENCE})
+        except (StoreUnavailable, OperationalError) as error:
+            if sqlstate_of(error) != "55P03":
+                raise
+        # They are woken when that transaction commits. When it rolls back, the look of the last
+        # resort finds them.
+        logger.warning(
+            "jobs.event.locked: a run that waits for event '%s' is locked by a transaction that "
+            "has been open for more than %s; the publisher waits for it no longer.",
+            event["name"],
+            PATIENCE,
+        )
+        return self._wake_event("wake_event", event)
 
     def _wake_event(self, statement: str, event: Mapping[str, Any]) -> set[str]:
         queues: set[str] = set()

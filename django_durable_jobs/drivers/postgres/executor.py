@@ -326,6 +326,12 @@ def connect(alias: str) -> psycopg.Connection[Row]:
     return connection
 
 
+def sqlstate_of(error: BaseException) -> str:
+    """PostgreSQL's code of what *error* is, or was raised from; "" if it has none."""
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    return getattr(cause, "sqlstate", None) or ""
+
+
 def _run_logged(act: Callable[[], object]) -> None:
     try:
         act()

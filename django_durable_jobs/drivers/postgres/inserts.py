@@ -15,6 +15,7 @@ from django_durable_jobs.conf import settings
 from django_durable_jobs.exceptions import JobDuplicate, KeyContended
 from django_durable_jobs.store.rows import ConflictPolicy, Inserted, NewJob
 
+from .executor import sqlstate_of
 from .session import Session
 
 ROWS_AT_MOST: Final = 5_000
@@ -79,7 +80,7 @@ class Inserts(Session):
                 for part in _parts(ordered):
                     answers |= self._insert_or_find(part, on_conflict)
         except (OperationalError, psycopg.OperationalError) as error:
-            if _sqlstate(error) in _CONTENDED:
+            if sqlstate_of(error) in _CONTENDED:
                 raise KeyContended(jobs[0].name, waits.total_seconds()) from error
             raise
         return [answers[job.id] for job in jobs]
@@ -140,8 +141,3 @@ def _parts(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
         part = list(alike)
         for start in range(0, len(part), ROWS_AT_MOST):
             yield part[start : start + ROWS_AT_MOST]
-
-
-def _sqlstate(error: BaseException) -> str:
-    cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    return getattr(cause, "sqlstate", None) or ""
