@@ -1,6 +1,6 @@
-"""``make explore``: the crash explorer on every reference flow, two at a time.
+"""``make explore``: the crash explorer on every reference flow, several at a time.
 
-Each explorer is a process with a database of its own; both are on the embedded PostgreSQL,
+Each explorer is a process with a database of its own; all are on the embedded PostgreSQL,
 or on the server of DATABASE_URL.
 """
 
@@ -21,7 +21,12 @@ from tqdm import tqdm
 
 from example_project import postgres
 
-SIDE_BY_SIDE = 2
+SIDE_BY_SIDE = 3
+"""An explorer waits for its server half of the time."""
+
+KILLS = 20
+"""For each of the two bodies of a flow, so 40 for a flow."""
+
 IS_FULL = os.environ.get("FULL", "") not in ("", "0")
 
 
@@ -168,7 +173,7 @@ def serve(options: argparse.Namespace) -> int:
     try:
         for line in sys.stdin:
             with Explorer(
-                kills=None if IS_FULL else 40,
+                kills=None if IS_FULL else KILLS,
                 seed=options.seed,
                 is_full=IS_FULL,
                 again=again,

@@ -353,12 +353,13 @@ def _silence() -> Iterator[None]:
 def _kept_connections() -> Iterator[None]:
     """Have Django keep its connections from body to body: opening one costs more than a run."""
     database = connections[settings.DATABASE].settings_dict
-    before = database["CONN_MAX_AGE"]
-    database["CONN_MAX_AGE"] = None
+    kept = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+    before = {key: database[key] for key in kept}
+    database.update(kept)
     try:
         yield
     finally:
-        database["CONN_MAX_AGE"] = before
+        database.update(before)
 
 
 def _again(flow: str, boundary: int, fault: str) -> str:

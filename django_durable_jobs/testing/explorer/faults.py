@@ -31,8 +31,8 @@ _OF_A_RUN: Final = frozenset(
 )
 """Statements of a body and of its end: what meets a run, meets it there."""
 
-_FIRST: Final = 4
-_LAST: Final = 2
+_FIRST: Final = 2
+_LAST: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
