@@ -142,6 +142,29 @@ def test_a_run_that_parks_while_its_publisher_is_open_is_woken_by_the_commit(wor
     assert found(worker, wait) is not None
 
 
+def test_a_worker_that_parks_a_run_does_not_wait_for_a_publisher_that_wakes_it(make, rival):
+    """Behind the run that parks, the outcomes of all others would wait."""
+
+    class Parks(PostgresStore):
+        def wake_waiters(self, job_ids):
+            # Between the park and the look after it.
+            publish(rival)
+            return super().wake_waiters(job_ids)
+
+    worker = make(Parks)
+    identity = claimed(worker)
+    wait = put_wait(worker, identity)
+    with rival.atomic():
+        # Found by the look; seen by nobody who could have woken the run.
+        publish(worker)
+        # On one thread: waiting would be for ever.
+        assert settle(worker, identity, states.SUSPENDED, give_back=True, waits=True)
+        assert not shown(worker, identity.job_id).is_armed
+
+    assert shown(worker, identity.job_id).is_armed
+    assert found(worker, wait) is not None
+
+
 def test_an_event_that_is_committed_by_hand_wakes_its_waiters(worker, store):
     job_id, _ = parked(worker)
     transaction.set_autocommit(False)

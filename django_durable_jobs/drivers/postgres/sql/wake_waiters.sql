@@ -7,7 +7,10 @@
 -- A wait that the body reaches no more, since its code was changed, stays open for ever; it must
 -- not wake the run each time that it parks in another one.
 --
--- Locks: the woken rows in id order.
+-- A locked row is left to the one that has it, such as a publisher whose transaction is open, which
+-- wakes the run as it commits: here all outcomes of a worker would wait for that.
+--
+-- Locks: the woken rows in id order, SKIP LOCKED.
 -- Index: primary keys of x_job_steps and x_jobs; the events as in find_event.
 -- Bound: the array given.
 \set wait_filters `cat fragments/wait_filters.sql`
@@ -29,7 +32,7 @@ with answered as materialized (
    where j.id = any (array(select answered.job_id from answered))
      and j.state = 'suspended' and not j.is_armed
    order by j.id
-     for no key update of j
+     for no key update of j skip locked
 )
 update x_jobs j
    set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
