@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -163,6 +164,32 @@ def test_a_worker_that_parks_a_run_does_not_wait_for_a_publisher_that_wakes_it(m
 
     assert shown(worker, identity.job_id).is_armed
     assert found(worker, wait) is not None
+
+
+def test_a_run_that_was_locked_in_passing_as_it_parked_is_woken_all_the_same(
+    worker, rival, monkeypatch
+):
+    """Such as by a renewal that still saw it running; it looks for nobody."""
+    identity = claimed(worker)
+    put_wait(worker, identity)
+    publish(worker)
+    fetch = worker.executor.fetch
+    passing = ExitStack()
+
+    def let_go_behind_the_first_look(name: str, parameters: Mapping[str, Any]) -> list[Any]:
+        rows: list[Any] = fetch(name, parameters)
+        if name == "wake_waiters":
+            passing.close()
+        if name == "settle":
+            passing.enter_context(rolled_back(rival))
+            assert rival.cancel(identity.job_id, reason="") == states.SUSPENDED
+        return rows
+
+    monkeypatch.setattr(worker.executor, "fetch", let_go_behind_the_first_look)
+    with passing:
+        assert settle(worker, identity, states.SUSPENDED, give_back=True, waits=True)
+
+    assert shown(worker, identity.job_id).is_armed
 
 
 def test_an_event_that_is_committed_by_hand_wakes_its_waiters(worker, store):

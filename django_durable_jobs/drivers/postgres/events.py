@@ -16,7 +16,7 @@ from django_durable_jobs.store.rows import EventRow, StepRow, Wake
 
 from .executor import sqlstate_of
 from .families import Families
-from .rowmaps import cursor_parameters, event_row, looked_at
+from .rowmaps import cursor_parameters, event_row
 
 logger = logging.getLogger("django_durable_jobs.store")
 
@@ -101,9 +101,9 @@ class Events(Families):
         return event_row(rows[0]) if rows else None
 
     def wake_waiters(self, job_ids: Collection[UUID]) -> int:
-        rows = self.executor.fetch("wake_waiters", {"shift": shift(), **looked_at(job_ids)})
-        self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
-        return len(rows)
+        queues = self._wake_unlocked("wake_waiters", job_ids)
+        self._wake_queues(queues)
+        return len(queues)
 
     def wake_missed(self, *, limit: int) -> int:
         rows = self.executor.fetch("wake_missed", {"shift": shift(), "limit": limit})

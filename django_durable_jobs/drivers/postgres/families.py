@@ -14,7 +14,7 @@ from django_durable_jobs.store.rows import ChildRow, Wake
 from .rowmaps import child_row, looked_at
 from .session import Session
 
-# Whoever has locked a parent has mostly done so in passing. A look may not wait for a user's
+# Whoever has locked a parked run has mostly done so in passing. A look may not wait for a user's
 # transaction, and the last resort comes to those that it leaves.
 _PAUSES: Final = (0.01, 0.03, 0.06)
 
@@ -36,11 +36,13 @@ class Families(Session):
 
     def _wake_parents(self, job_ids: Collection[UUID]) -> list[str]:
         """Do so, and answer the queue of each that was woken."""
-        if not job_ids:
-            return []
+        return self._wake_unlocked("wake_parents", job_ids) if job_ids else []
+
+    def _wake_unlocked(self, statement: str, job_ids: Collection[UUID]) -> list[str]:
+        """Run a waking statement, again for rows that were locked; the queue of each woken."""
         queues: list[str] = []
         for pause in (*_PAUSES, None):
-            rows = self.executor.fetch("wake_parents", {"shift": shift(), **looked_at(job_ids)})
+            rows = self.executor.fetch(statement, {"shift": shift(), **looked_at(job_ids)})
             queues += [row[0] for row in rows if row[0] is not None]
             if pause is None or all(row[0] is not None for row in rows):
                 break

@@ -7,8 +7,9 @@
 -- A wait that the body reaches no more, since its code was changed, stays open for ever; it must
 -- not wake the run each time that it parks in another one.
 --
--- A locked row is left to the one that has it, such as a publisher whose transaction is open, which
--- wakes the run as it commits: here all outcomes of a worker would wait for that.
+-- A locked row is passed over, which the answer says, with no queue: all outcomes of a worker would
+-- wait for a publisher whose transaction is open, and that wakes the run as it commits. Whoever else
+-- has it may have locked it in passing for a change that it is past by now: ask again.
 --
 -- Locks: the woken rows in id order, SKIP LOCKED.
 -- Index: primary keys of x_job_steps and x_jobs; the events as in find_event.
@@ -33,8 +34,17 @@ with answered as materialized (
      and j.state = 'suspended' and not j.is_armed
    order by j.id
      for no key update of j skip locked
+), woken as (
+  update x_jobs j
+     set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
+   where j.id = any (array(select held.id from held))
+  returning j.queue
 )
-update x_jobs j
-   set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
- where j.id = any (array(select held.id from held))
-returning j.queue;
+select woken.queue
+  from woken
+union all
+select null
+  from x_jobs j
+ where j.id = any (array(select answered.job_id from answered))
+   and j.state = 'suspended' and not j.is_armed
+   and not exists (select from held where held.id = j.id);
