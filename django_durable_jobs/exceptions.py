@@ -31,7 +31,7 @@
     │   ├── StepDuplicate             X_STEP_DUPLICATE
     │   ├── StepOutputUnserializable  X_STEP_OUTPUT_UNSERIALIZABLE
     │   ├── StepRefused               X_STEP_REFUSED
-    │   │   └── EffectsElsewhere
+    │   ├── EffectsElsewhere          X_STEP_EFFECTS_ELSEWHERE
     │   ├── ChildFailed               X_STEP_CHILD_FAILED
     │   ├── EventInvalid              X_JOB_EVENT_INVALID
     │   ├── VersionChanged            X_JOB_VERSION_CHANGED
@@ -396,13 +396,14 @@ class StepRefused(RunFault):
         super().__init__(f"Step '{step}' {reason}", fix)
 
 
-class EffectsElsewhere(StepRefused):
+class EffectsElsewhere(RunFault):
     """A write to another database inside a block whose effects happen exactly once."""
+
+    code = "X_STEP_EFFECTS_ELSEWHERE"
 
     def __init__(self, what: str, alias: str, jobs_alias: str) -> None:
         self.alias = alias
-        RunFault.__init__(
-            self,
+        super().__init__(
             f"{what} wrote to the database '{alias}': its transaction is on that of the jobs, "
             f"'{jobs_alias}', and cannot hold both. The write did not take place.",
             "Write there outside of it, such as in a step of its own, or keep the jobs on that "

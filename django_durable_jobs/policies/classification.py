@@ -39,6 +39,7 @@ CLASSES: Final[dict[str, Class]] = {
     "X_JOB_VERSION_CHANGED": "terminal",
     "X_STEP_CHILD_FAILED": "terminal",
     "X_STEP_DUPLICATE": "terminal",
+    "X_STEP_EFFECTS_ELSEWHERE": "terminal",
     "X_STEP_OUTPUT_UNSERIALIZABLE": "terminal",
     "X_STEP_REFUSED": "terminal",
     # Something in the way, which time removes.

@@ -119,7 +119,8 @@ def test_a_write_to_another_database_is_refused_and_nothing_is_kept(bench, block
     assert str(error) == f"{block.what} {REMEDY}"
     assert (here(), elsewhere()) == ([], ["before"])
     assert bench.steps(job_id) == {}
-    assert (bench.row(job_id).state, bench.row(job_id).error_code) == ("dead", "X_STEP_REFUSED")
+    row = bench.row(job_id)
+    assert (row.state, row.error_code) == ("dead", "X_STEP_EFFECTS_ELSEWHERE")
 
 
 def test_a_write_that_the_function_gives_up_after_the_refusal_leaves_the_rest(bench, block):
