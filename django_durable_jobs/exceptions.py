@@ -579,7 +579,9 @@ class StepNotFound(OperationRefused):
         self.step = step
         names = ", ".join(f"'{name}'" for name in stored) or "none"
         super().__init__(
-            f"Job {job_id} has no stored step '{step}'.", f"Its stored steps: {names}."
+            f"Job {job_id} has no stored step '{step}'.",
+            f"Its stored steps: {names}. One that failed stored nothing: a requeue without a "
+            "step runs it again.",
         )
 
 
@@ -668,12 +670,14 @@ class PayloadInvalid(DurableJobsError, ValueError):
 
     code = "X_PAYLOAD_INVALID"
 
-    def __init__(self, subject: str, problems: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, subject: str, problems: Sequence[tuple[str, str]], fix: str = "") -> None:
         self.subject = subject
         self.problems = tuple(problems)
         self.problem = "; ".join(f"{path} {message}" for path, message in self.problems)
         lines = "".join(f"\n  {path}: {message}" for path, message in self.problems)
-        super().__init__(f"{subject} was refused:{lines}")
+        # A remedy behind the last line of a list would read as part of that line.
+        reason = f" {self.problem}." if fix else lines
+        super().__init__(f"{subject} was refused:{reason}", fix)
 
 
 class PayloadTypeUnsupported(DurableJobsError, TypeError):

@@ -63,9 +63,15 @@ class Output(Generic[T]):
         Raises:
             PayloadInvalid: It no longer fits the annotation.
         """
-        value: T = self._codec.decode(
-            text, subject=f"The stored output of step '{self._step}'", path="output"
-        )
+        subject = f"The stored output of step '{self._step}'"
+        try:
+            value: T = self._codec.decode(text, subject=subject, path="output")
+        except PayloadInvalid as error:
+            raise PayloadInvalid(
+                subject,
+                error.problems,
+                f"Deploy code that reads it, or requeue the job from step '{self._step}'.",
+            ) from None
         return value
 
 

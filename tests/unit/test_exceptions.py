@@ -52,6 +52,7 @@ MADE = [
     exceptions.ClaimQueuesEmpty(),
     exceptions.StateUnknown("the-id", "snoozed"),
     exceptions.PayloadInvalid("Input", [("a", "is NaN")]),
+    exceptions.PayloadInvalid("Input", [("a", "is NaN")], "Mend it."),
     exceptions.PayloadTypeUnsupported("Iterator", "it has no JSON form"),
     exceptions.NumberInvalid("limit", "must be finite"),
     exceptions.ChoiceInvalid("jitter", ("'equal'", "'full'")),

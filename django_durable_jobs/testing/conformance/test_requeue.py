@@ -195,7 +195,10 @@ class TestRequeueFromAStep:
             store.requeue(job_id, from_step="refund", max_attempts=9)
 
         assert (refusal.value.job_id, refusal.value.step) == (str(job_id), "refund")
-        assert refusal.value.fix == f"Its stored steps: {_listed(names)}."
+        assert refusal.value.fix == (
+            f"Its stored steps: {_listed(names)}. One that failed stored nothing: a requeue "
+            "without a step runs it again."
+        )
         assert everything(store, job_id) == before
 
     def test_of_a_live_job_nothing_is_taken_back(self, store: JobStore) -> None:

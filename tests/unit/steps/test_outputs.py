@@ -177,6 +177,9 @@ def test_an_annotation_that_cannot_be_hashed_is_followed():
     assert output.decode(output.encode(Decimal(1))) == Decimal(1)
 
 
-def test_stored_text_that_no_longer_fits_names_the_step():
-    with pytest.raises(PayloadInvalid, match="The stored output of step 'pay' was refused"):
+def test_stored_text_that_no_longer_fits_names_the_step_and_what_to_do():
+    with pytest.raises(PayloadInvalid) as refusal:
         Output("pay", receipt).decode('{"id": 7}')
+
+    assert refusal.value.cause.startswith("The stored output of step 'pay' was refused: output")
+    assert refusal.value.fix == "Deploy code that reads it, or requeue the job from step 'pay'."
