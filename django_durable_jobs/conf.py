@@ -17,7 +17,6 @@ from django.core.signals import setting_changed
 from .durations import parse_duration
 from .exceptions import DurationInvalid, SettingInvalid
 
-
 LARGEST_PAYLOAD: Final = 64 * 1024 * 1024
 """Bytes that ``MAX_PAYLOAD`` may be set to."""
 
