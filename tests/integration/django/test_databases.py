@@ -277,16 +277,16 @@ def test_jobs_on_another_alias_follow_the_transactions_of_that_alias(greet):
 @pytest.mark.usefixtures("jobs_on_other")
 def test_an_atomic_job_is_atomic_on_the_alias_of_the_jobs():
     @job(name="shop.atomic", atomic=True, retry=Retry(attempts=1))
-    def record() -> None:
-        Group.objects.using("other").create(name="with the jobs")
-        Group.objects.using("default").create(name="elsewhere")
-        raise Refused
+    def record(name: str) -> None:
+        Group.objects.using("other").create(name=name)
+        if name == "refused":
+            raise Refused
 
-    record.enqueue()
+    results = [record.enqueue(name=name) for name in ("kept", "refused")]
     work_until_idle()
 
-    assert Group.objects.using("other").count() == 0
-    assert Group.objects.using("default").count() == 1
+    assert [group.name for group in Group.objects.using("other").all()] == ["kept"]
+    assert [record.get_result(result.id).state for result in results] == ["done", "dead"]
 
 
 @IN_A_TRANSACTION
