@@ -257,13 +257,19 @@ def _filters(
     for each in events:
         if isinstance(each, tuple) and len(each) != 2:
             raise StepRefused(
-                name, "cannot wait: one of its events is no pair of a name and a key."
+                name,
+                "cannot wait: one of its events is no pair of a name and a key.",
+                'Give names, or pairs: events=["paid", ("refunded", "7")].',
             )
         event, own_key = each if isinstance(each, tuple) else (each, key)
         filters.append(_filter(name, event, own_key))
     if not 0 < len(filters) <= MAX_EVENTS:
         raise StepRefused(
-            name, f"cannot wait: it names {len(filters)} events, not 1 to {MAX_EVENTS}."
+            name,
+            f"cannot wait: it names {len(filters)} events, not 1 to {MAX_EVENTS}.",
+            "Publish what many events mean under one name, with the difference in its payload."
+            if filters
+            else "Give at least one: events=[...].",
         )
     return filters
 
@@ -271,10 +277,18 @@ def _filters(
 def _filter(name: str, event: object, key: object) -> EventFilter:
     fault = name_fault(event)
     if fault is not None:
-        raise StepRefused(name, f"cannot wait: the name of its event {fault}.")
+        raise StepRefused(
+            name,
+            f"cannot wait: the name of its event {fault}.",
+            "Give the name that publish_event() is given.",
+        )
     fault = None if key is None else name_fault(key)
     if fault is not None:
-        raise StepRefused(name, f"cannot wait: the key of its event {fault}.")
+        raise StepRefused(
+            name,
+            f"cannot wait: the key of its event {fault}.",
+            "Give the key as a short text, such as str(order_id), or leave it out.",
+        )
     return EventFilter(str(event), None if key is None else str(key))
 
 
@@ -288,4 +302,8 @@ def _instant(name: str, when: object) -> datetime:
         # A time in a zone's gap or overlap equals no other value before it is in UTC.
         return when.astimezone(UTC)
     except OverflowError:
-        raise StepRefused(name, "was given a time that is beyond the calendar.") from None
+        raise StepRefused(
+            name,
+            "was given a time that is beyond the calendar.",
+            "Give one that also has a date in UTC.",
+        ) from None

@@ -129,17 +129,26 @@ def test_since_the_run_takes_what_came_before_the_wait(bench):
     assert bench.attempt(waits(since="run")).value == ("expired", None, "early")
 
 
+NAME = "Give the name that publish_event() is given."
+KEY = "Give the key as a short text, such as str(order_id), or leave it out."
+PAIRS = 'Give names, or pairs: events=["paid", ("refunded", "7")].'
+TOO_MANY = "Publish what many events mean under one name, with the difference in its payload."
+
+
 @pytest.mark.parametrize(
     ("events", "text"),
     [
         ("completed", "cannot wait: its events are one text. Give a list: events=[...]."),
-        ([], "cannot wait: it names 0 events, not 1 to 100."),
-        (["e"] * (MAX_EVENTS + 1), "cannot wait: it names 101 events, not 1 to 100."),
-        ([""], "cannot wait: the name of its event is blank."),
-        ([7], "cannot wait: the name of its event is of type int, not text."),
-        ([("paid", 7)], "cannot wait: the key of its event is of type int, not text."),
-        ([("paid",)], "cannot wait: one of its events is no pair of a name and a key."),
-        ([("a", "b", "c")], "cannot wait: one of its events is no pair of a name and a key."),
+        ([], "cannot wait: it names 0 events, not 1 to 100. Give at least one: events=[...]."),
+        (["e"] * (MAX_EVENTS + 1), f"cannot wait: it names 101 events, not 1 to 100. {TOO_MANY}"),
+        ([""], f"cannot wait: the name of its event is blank. {NAME}"),
+        ([7], f"cannot wait: the name of its event is of type int, not text. {NAME}"),
+        ([("paid", 7)], f"cannot wait: the key of its event is of type int, not text. {KEY}"),
+        ([("paid",)], f"cannot wait: one of its events is no pair of a name and a key. {PAIRS}"),
+        (
+            [("a", "b", "c")],
+            f"cannot wait: one of its events is no pair of a name and a key. {PAIRS}",
+        ),
     ],
 )
 def test_events_that_nobody_can_publish_are_refused(bench, events, text):
