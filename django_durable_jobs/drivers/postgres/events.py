@@ -12,7 +12,7 @@ from django.db import OperationalError
 
 from django_durable_jobs.clock import shift
 from django_durable_jobs.exceptions import StoreUnavailable
-from django_durable_jobs.store.rows import EventRow, StepRow, Wake
+from django_durable_jobs.store.rows import EventRow, StepRow
 
 from .executor import sqlstate_of
 from .families import Families
@@ -107,7 +107,7 @@ class Events(Families):
 
     def wake_missed(self, *, limit: int) -> int:
         rows = self.executor.fetch("wake_missed", {"shift": shift(), "limit": limit})
-        self.wake([Wake(queue) for queue in sorted({row[0] for row in rows})])
+        self._wake_queues([row[0] for row in rows])
         return len(rows) + self._wake_missed_parents(limit - len(rows))
 
     def set_waits_aside(self, *, limit: int) -> int:

@@ -24,7 +24,8 @@ KILL: Final = "kill"
 WAKES: Final = frozenset(
     {"wake_waiters", "wake_parents", "wake_event", "wake_event_again", "notify"}
 )
-"""Statements that wake parked runs: one that these were to wake may need the backstop."""
+"""Statements that wake parked runs: one that these were to wake may need the
+look for missed wakes."""
 
 _OF_A_RUN: Final = frozenset(
     {"load_steps", "put_step", "find_event", "children", "settle", "settle_children", "COMMIT"}

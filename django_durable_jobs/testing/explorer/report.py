@@ -67,7 +67,7 @@ class Explored:
         missed = ", ".join(f"{count} at {name}" for name, count in sorted(self.missed.items()))
         return (
             f"{self.flow}: {self.boundaries} boundaries, {self.runs} runs, {self.kills} kills "
-            f"(seed {self.seed}), backstop needed {self.missed.total()} times"
+            f"(seed {self.seed}), look for missed wakes needed {self.missed.total()} times"
             f"{f' ({missed})' if missed else ''}: {len(self.violations)} violations"
         )
 
