@@ -21,6 +21,9 @@ logger = logging.getLogger("django_durable_jobs.worker")
 UNWINDING: Final = 1.0
 """Seconds that an interrupted body has at most to end in."""
 
+LOCK_GRACE: Final = 0.05
+"""Seconds until a body that waited for a lock when it was to be interrupted is tried again."""
+
 _HEAP_SLACK: Final = 1_000
 """Entries of ended runs that the heap may hold before it is built anew."""
 
@@ -30,11 +33,18 @@ Due = Literal["timeout", "grace", "unwinding"]
 
 @dataclass(slots=True)
 class _Watch:
-    """How long a run may take; *number* is that of its entry in the heap."""
+    """How long a run may take.
+
+    Attributes:
+        number: That of its entry in the heap.
+        seconds: Its timeout.
+        given_up_at: When it is abandoned, once its grace is over.
+    """
 
     number: int
     seconds: float
     unsubscribe: Callable[[], None]
+    given_up_at: float | None = None
 
 
 class Deadlines:
@@ -126,13 +136,7 @@ class Deadlines:
         if due == "timeout":
             # Its grace begins by that, as with any other reason.
             run.signal.cancel(JobTimeout(run.claimed.name, watch.seconds))
-        elif due == "grace" and run.interruption.interrupt():
-            self._log_interrupted(run)
-            with self._changed:
-                # Unless its body has ended meanwhile.
-                if run in self._watches:
-                    self._wait_for(run, watch, "unwinding", min(self._grace, UNWINDING))
-        else:
+        elif due == "unwinding" or not self._throw_out(run, watch):
             logger.warning(
                 "jobs.timeout.abandoned: the body of job %s (%s) ignores that it was cancelled; "
                 "it keeps its slot until it ends.",
@@ -140,6 +144,28 @@ class Deadlines:
                 run.claimed.name,
             )
             self._abandoned(run)
+
+    def _throw_out(self, run: Run, watch: _Watch) -> bool:
+        """Interrupt the body in its threads; whether it is given time to end by that."""
+        interruption = run.interruption
+        was_interrupted = interruption.was_interrupted
+        if interruption.interrupt() and not was_interrupted:
+            self._log_interrupted(run)
+        now = clock.monotonic()
+        if watch.given_up_at is None:
+            watch.given_up_at = now + min(self._grace, UNWINDING)
+        left = watch.given_up_at - now
+        if left <= 0 or not (interruption.was_interrupted or interruption.is_inside):
+            return False
+        with self._changed:
+            # Unless its body has ended meanwhile.
+            if run not in self._watches:
+                return True
+            if interruption.is_inside:
+                self._wait_for(run, watch, "grace", min(LOCK_GRACE, left))
+            else:
+                self._wait_for(run, watch, "unwinding", left)
+        return True
 
     def _log_interrupted(self, run: Run) -> None:
         logger.warning(

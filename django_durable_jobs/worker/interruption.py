@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -10,6 +11,9 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 _raise_in_thread: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+_TAKERS_OF_LOCKS: Final = frozenset({"__enter__", "acquire", "_acquireLock"})
+"""Functions that take a lock which only their caller gives back."""
 
 
 class BodyInterrupted(BaseException):
@@ -50,6 +54,11 @@ class Interruption:
         """Whether a thread of this attempt was; it and its connections are to be retired."""
         return self._was_interrupted
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether a thread is inside the body and was not interrupted."""
+        return bool(self._inside)
+
     def run(self, body: Callable[[], T]) -> T:
         """Call *body* in this thread, which may be interrupted until this returns.
 
@@ -67,17 +76,25 @@ class Interruption:
         """Raise ``BodyInterrupted`` in every thread inside the body; in how many.
 
         A thread that waits in C code, as in ``time.sleep()``, finds it when it comes back.
+        One that waits for a lock in a function that takes it for its caller is left inside,
+        for a later call: it would get the lock and be thrown out with it, and nobody could
+        take it any more. In Python 3.12 that is how a log record is written, so the lock
+        could be that of all logging in this process.
         """
         count = 0
-        while True:
+        for token in self._inside.copy():
+            if _is_taking_a_lock(token.thread):
+                continue
             try:
-                token = self._inside.pop()
-            except IndexError:
-                return count
+                self._inside.remove(token)
+            except ValueError:
+                # It has left meanwhile.
+                continue
             self._was_interrupted = True
             _raise_in_thread(ctypes.c_ulong(token.thread), ctypes.py_object(BodyInterrupted))
             token.arrived.release()
             count += 1
+        return count
 
     def _leave(self, token: _Token) -> None:
         # Interrupted in here too, between any two lines, as long as the token is away.
@@ -105,3 +122,8 @@ class _Token:
         self.thread = thread
         self.arrived = threading.Lock()
         self.arrived.acquire()
+
+
+def _is_taking_a_lock(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)
+    return frame is not None and frame.f_code.co_name in _TAKERS_OF_LOCKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -174,6 +175,38 @@ def test_a_body_may_clean_up_after_an_interruption():
     assert len(cleaned) == 1_000
 
 
+@pytest.mark.parametrize("kind", ["condition", "logging"])
+def test_a_body_that_waits_for_a_lock_is_not_thrown_out_with_it(kind):
+    """A thread that ends with the lock of all logging would stop the whole process."""
+    interruption = Interruption()
+    handler = Silent()
+    # Of another thread than the slot: its successor may get the slot's id, and own its locks.
+    lock = threading.Lock()
+    if kind == "condition":
+        condition = threading.Condition(lock)
+
+        def body() -> None:
+            with condition:
+                pass
+    else:
+        handler.lock = lock  # type: ignore[assignment]  # typed as an RLock
+        record = logging.makeLogRecord({"msg": "here"})
+
+        def body() -> None:
+            handler.handle(record)
+
+    lock.acquire()
+    slot = Slot(interruption, body)
+    until(lambda: function_of(slot) in ("__enter__", "acquire", "handle"), seconds=PATIENCE)
+    count = interruption.interrupt()
+    assert interruption.is_inside == (count == 0)
+    lock.release()
+
+    assert slot.end().late_error is None
+    assert isinstance(slot.error, BodyInterrupted) == bool(count)
+    assert not lock.locked()
+
+
 def test_an_error_of_the_body_is_its_own():
     interruption = Interruption()
 
@@ -183,6 +216,11 @@ def test_an_error_of_the_body_is_its_own():
     with pytest.raises(ValueError, match=r"^no$"):
         interruption.run(body)
     assert interruption.interrupt() == 0
+
+
+class Silent(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        pass
 
 
 def spin_for_ever() -> None:
