@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
@@ -20,6 +20,9 @@ from .connections import drop_connections
 logger = logging.getLogger("django_durable_jobs.worker")
 
 T = TypeVar("T")
+
+ROUNDS: Final = 10
+"""How often what a body left behind is cancelled, until what that leaves is not begun at all."""
 
 Body = Callable[[], Coroutine[Any, Any, T]]
 
@@ -109,6 +112,7 @@ class _Flight(Generic[T]):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_begun = False
         self._is_cancelled = False
+        self._is_closed = False
         self._error: BaseException | None = None
         self._value: Any = None
         self._thread = AsyncExitStack()
@@ -135,6 +139,9 @@ class _Flight(Generic[T]):
         """Take note of a task that the body made."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if self._is_closed:
+            # Nobody would cancel it later: it ends before its first line.
+            task.cancel()
 
     # -- on the loop
 
@@ -165,15 +172,22 @@ class _Flight(Generic[T]):
 
     async def _end(self) -> None:
         try:
+            rounds = 0
             while self._tasks:
+                # A task may clean up by another, but not go on in a new one for ever.
+                self._is_closed = rounds >= ROUNDS
+                rounds += 1
                 left = list(self._tasks)
                 for task in left:
                     task.cancel()
                 await asyncio.wait(left)
+            self._is_closed = True
             # Behind whatever the thread works on. Leaving the context waits for that thread,
             # in some versions of asgiref on the loop, and so must find it idle.
-            await asyncio.Task(_drop(), loop=self._loop, context=self._unspoilt)
-            await self._thread.aclose()
+            try:
+                await asyncio.Task(_drop(), loop=self._loop, context=self._unspoilt)
+            finally:
+                await self._thread.aclose()
         except BaseException:
             logger.exception("jobs.loop.failed: a body was not cleaned up after.")
         finally:

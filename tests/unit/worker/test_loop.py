@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
@@ -261,6 +261,70 @@ def test_what_a_body_leaves_running_is_cancelled_with_its_end(fly):
 
     assert fly(body).value() == "done"
     assert ended == ["cancelled"]
+
+
+def test_a_task_that_goes_on_in_another_when_it_is_cancelled_ends_with_its_body(fly):
+    async def go_on() -> None:
+        try:
+            await forever()
+        finally:
+            kept.append(asyncio.create_task(go_on()))
+
+    async def body() -> None:
+        kept.append(asyncio.create_task(go_on()))
+        await asyncio.sleep(0)
+
+    kept: list[asyncio.Task[None]] = []
+
+    assert fly(body).value() is None
+    assert len(kept) > 1
+    assert all(task.done() for task in kept)
+
+
+def test_a_task_that_is_left_behind_may_clean_up_by_another(fly):
+    met: list[str] = []
+
+    async def clean_up() -> None:
+        await asyncio.sleep(0)
+        met.append("cleaned up")
+
+    async def work() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.create_task(clean_up())
+
+    async def body() -> None:
+        met.append("begun")
+        tasks.append(asyncio.create_task(work()))
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+
+    assert fly(body).value() is None
+    assert met == ["begun", "cleaned up"]
+
+
+def test_a_task_that_is_made_after_its_body_has_ended_never_begins(fly):
+    begun: list[int] = []
+    made: list[asyncio.Task[None]] = []
+    timers: list[Callable[[], None]] = []
+
+    async def late() -> None:
+        begun.append(1)
+
+    async def body() -> None:
+        context = copy_context()
+        here = asyncio.get_running_loop()
+        timers.append(lambda: context.run(lambda: made.append(here.create_task(late()))))
+
+    async def another() -> None:
+        timers[0]()
+        await asyncio.wait(made)
+
+    assert fly(body).value() is None
+    assert fly(another).value() is None
+    assert (begun, made[0].cancelled()) == ([], True)
 
 
 def test_the_end_of_the_loop_does_not_wait_longer_than_told_for_a_thread_of_its_pool(fly, loop):
