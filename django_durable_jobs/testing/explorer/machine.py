@@ -40,7 +40,7 @@ from .observer import PATIENCE, Observer
 from .wire import unwatched
 
 PASSES_AT_MOST: Final = 5_000
-CLAIMED_AT_ONCE: Final = 4
+CLAIMED_AT_ONCE: Final = 8
 MISSED_AT_MOST: Final = 1_000
 PUBLISHED_AT_MOST: Final = 5
 """Times that the world tries to publish one event."""
@@ -62,12 +62,33 @@ class Worked(Protocol):
         ...
 
 
+class GatheringSettler(Settler):
+    """Takes in the outcomes of several bodies together, as a busy worker's does by itself."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._gathered: list[Outcome] = []
+
+    def hand_in(self, outcome: Outcome) -> None:
+        if outcome.answer is None:
+            self._gathered.append(outcome)
+        else:
+            # Somebody waits for it.
+            super().hand_in(outcome)
+
+    def settle_gathered(self) -> None:
+        """Land what was handed in until now."""
+        gathered, self._gathered = self._gathered, []
+        for outcome in gathered:
+            super().hand_in(outcome)
+
+
 class InlineWorker:
     """A worker whose parts are the real ones and whose passes are made one after another.
 
-    It claims on the calling thread and runs each body in one slot of its own; outcomes are
-    landed by a settler's thread, as in a worker process. So the order of its statements is
-    the same at every run.
+    It claims on the calling thread and runs each body in one slot of its own; the outcomes
+    of what one claim took are landed together by a settler's thread, as in a worker
+    process. So the order of its statements is the same at every run.
     """
 
     def __init__(self, worker_id: str = "explorer-1") -> None:
@@ -75,7 +96,7 @@ class InlineWorker:
         self.store: JobStore = get_store().for_worker()
         self._released = threading.Condition()
         self._landed: set[tuple[Any, int]] = set()
-        self._settler = Settler(self.store, self._release)
+        self._settler = GatheringSettler(self.store, self._release)
         self._deadlines = Deadlines(
             grace=settings.KILL_GRACE, abandoned=lambda run: self._attempts.abandon(run)
         )
@@ -140,13 +161,15 @@ class InlineWorker:
         self.run(rescued.claimed)
 
     def run(self, claimed: Sequence[ClaimedJob]) -> None:
-        """Run these to their outcomes, one after another."""
-        for each in claimed:
-            run = Run(each, CancelSignal(each.identity.job_id))
+        """Run these one after another, and land their outcomes together."""
+        runs = [Run(each, CancelSignal(each.identity.job_id)) for each in claimed]
+        for run in runs:
             self.do(partial(self._attempts.work, run))
+        self._settler.settle_gathered()
+        for run in runs:
             with self._released:
                 if not self._released.wait_for(partial(self._is_released, run), PATIENCE):
-                    raise Stuck(f"The outcome of job {each.identity.job_id} was not landed.")
+                    raise Stuck(f"The outcome of job {run.claimed.identity.job_id} was not landed.")
 
     def do(self, act: Callable[[], object]) -> None:
         """Run *act* in the slot.

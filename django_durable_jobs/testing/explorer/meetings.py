@@ -83,6 +83,9 @@ class Meetings:
         self._wire.pause_after("load_steps", self._pause)
         future = self._beside.submit(self._other.run_rescued, rescued)
         wait_unless_blocked(future, self._paused.is_set)
+        if future.done():
+            # A body without steps reads none; left there, the pause would hit the first worker.
+            self._wire.pause_no_more()
         job_ids = [each.identity.job_id for each in rescued.claimed]
         kept = self._observer.kept_of(job_ids) if self._paused.is_set() else None
         self._world.later(lambda: self._resume(future, job_ids, kept))

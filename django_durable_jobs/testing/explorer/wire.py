@@ -109,6 +109,10 @@ class Wire:
         """Call *act* in the thread that sends the next statement of that name, after it."""
         self._pauses[statement] = act
 
+    def pause_no_more(self) -> None:
+        """Nobody is to be paused: whoever it was meant for has ended without that statement."""
+        self._pauses.clear()
+
     def _pass(
         self, connection: psycopg.Connection[Any], statement: str, send: Callable[[], Any]
     ) -> Any:
