@@ -58,7 +58,11 @@ def _payload_size(key: str, value: object) -> int:
     if value > LARGEST_PAYLOAD:
         # One value of a jsonb column holds 256 MiB at the very most, and an output that turned
         # out too large for the database would be refused after its effect.
-        raise SettingInvalid(key, f"must be at most {LARGEST_PAYLOAD:,} bytes.")
+        raise SettingInvalid(
+            key,
+            f"must be at most {LARGEST_PAYLOAD:,} bytes.",
+            "Store larger data elsewhere and pass its key.",
+        )
     return value
 
 

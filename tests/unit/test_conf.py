@@ -86,7 +86,11 @@ def test_settings_follow_a_change_in_a_test() -> None:
         ("MAX_PAYLOAD", 0, "must be a whole number, at least 1."),
         ("MAX_PAYLOAD", True, "must be a whole number, at least 1."),
         ("MAX_PAYLOAD", "1MB", "must be a whole number, at least 1."),
-        ("MAX_PAYLOAD", 67_108_865, "must be at most 67,108,864 bytes."),
+        (
+            "MAX_PAYLOAD",
+            67_108_865,
+            "must be at most 67,108,864 bytes. Store larger data elsewhere and pass its key.",
+        ),
         ("QUEUES", ["mail"], 'must be a dict of queue name to options. Write {"mail": {}}.'),
         ("QUEUES", {"": {}}, "has a queue name that is blank or not text."),
         ("QUEUES", {7: {}}, "has a queue name that is blank or not text."),
