@@ -108,7 +108,8 @@ def job(
         idempotency_key: From the input (``lambda i: f"order:{i.order_id}"``) to a key that at
             most one live job of this name and tenant holds.
         tenant: From the input to the tenant whose work it is.
-        on_settled: Called once with a ``Settled`` value after the job finished.
+        on_settled: Called with a ``Settled`` value after the job finished; again when it
+            raises, three times in all.
         atomic: Body and settle are one transaction of the jobs database: its effects there
             happen exactly once. Steps are refused in it. For plain functions only.
         aliases: Earlier names of this job; stored jobs under them are run by it.

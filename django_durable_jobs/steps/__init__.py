@@ -10,8 +10,12 @@ one that is not stored yet runs, and its output is stored before the call return
 - A function that raises stores nothing; its retry is the job's retry. A process that
   dies after the function's effect and before the checkpoint runs it again: only
   ``step.atomic``, whose effects are in the jobs' own database, is exactly once.
-- A wait (``sleep``, ``sleep_until``, ``wait_for_event``) stores when it ends, then parks
-  the run: ``Suspension`` unwinds the body, and later the body comes back to it.
+- A wait (``sleep``, ``sleep_until``, ``wait_for_event``, ``wait_for_any``) stores when it
+  ends, then parks the run: ``Suspension`` unwinds the body, and later the body comes back
+  to it. ``call`` and ``map`` store their children in one transaction with the step, and
+  park the run until the last one has finished.
+- Steps run one after another; side by side only as branches of ``gather``, each of which
+  goes as far as it can before the run is parked.
 - Every write is refused when the attempt was cancelled (``Aborted``), and again by the
   store when the claim no longer holds the job (``LeaseLost``).
 """

@@ -212,8 +212,8 @@ class JobContext(RunContext):
         Raises:
             Aborted: The attempt was cancelled; rolled back.
             LeaseLost: Another claim holds the job; rolled back.
-            StepRefused: Inside another transaction, inside a step, or in a job that is
-                atomic as a whole.
+            StepRefused: Inside another transaction, such as that of an atomic step, or in a
+                job that is atomic as a whole.
             EffectsElsewhere: A write to another database alias was tried.
         """
         execution = self._execution
