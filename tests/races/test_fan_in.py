@@ -268,7 +268,7 @@ def test_a_parent_that_was_locked_by_somebody_who_looks_for_nobody_is_due_all_th
     def undone_behind_the_first_look(
         name: str, parameters: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
-        rows = fetch(name, parameters)
+        rows: list[tuple[Any, ...]] = fetch(name, parameters)
         if name == "wake_parents":
             with suppress(Undone), transaction.pop_all():
                 raise Undone

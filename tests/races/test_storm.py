@@ -67,7 +67,8 @@ def run_parent(store: PostgresStore, job: ClaimedJob, chance: random.Random) -> 
             call(store, job, name, chance)
             waits.append(name)
         elif step.is_open:
-            children = store.children(step.family_id, step.children)
+            assert step.family_id is not None
+            children = store.children(step.family_id, step.children or 0)
             if any(child.state not in states.FINISHED_STATES for child in children):
                 waits.append(name)
             else:
