@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, Generic, TypeVar
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from django_durable_jobs.lifecycle.cancellation import CancelSignal
 
@@ -139,7 +139,7 @@ class _Flight(Generic[T]):
         """Take note of a task that the body made."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self._is_closed:
+        if self._is_closed and not _is_waited_for_in_sync_code(task):
             # Nobody would cancel it later: it ends before its first line.
             task.cancel()
 
@@ -178,6 +178,8 @@ class _Flight(Generic[T]):
                 self._is_closed = rounds >= ROUNDS
                 rounds += 1
                 left = list(self._tasks)
+                # Past the first line of each: sync code waits for ever for one without it.
+                await asyncio.sleep(0)
                 for task in left:
                     task.cancel()
                 await asyncio.wait(left)
@@ -264,6 +266,11 @@ def _bridge_at(body: Coroutine[Any, Any, Any]) -> object | None:
     while (inner := getattr(at, "cr_await", None)) is not None and hasattr(inner, "cr_await"):
         at = inner
     return at if getattr(at, "cr_code", None) is SyncToAsync.__call__.__code__ else None
+
+
+def _is_waited_for_in_sync_code(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is AsyncToSync.main_wrap.__code__
 
 
 def _make_task(

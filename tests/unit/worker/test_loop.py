@@ -327,6 +327,30 @@ def test_a_task_that_is_made_after_its_body_has_ended_never_begins(fly):
     assert (begun, made[0].cancelled()) == ([], True)
 
 
+def test_sync_code_that_comes_back_to_the_loop_after_its_body_has_ended_is_served(fly):
+    """Its task must not be cancelled before its first line: the thread would wait for ever."""
+    is_working, may_go_on = threading.Event(), threading.Event()
+    met: list[str] = []
+
+    async def inner() -> None:
+        met.append("inner")
+
+    def work() -> None:
+        is_working.set()
+        waited(may_go_on)
+        async_to_sync(inner)()
+
+    async def body() -> None:
+        kept.append(asyncio.create_task(sync_to_async(work)()))
+        await asyncio.to_thread(waited, is_working)
+        asyncio.get_running_loop().call_later(0.05, may_go_on.set)
+
+    kept: list[asyncio.Task[None]] = []
+
+    assert fly(body).value() is None
+    assert met == ["inner"]
+
+
 def test_the_end_of_the_loop_does_not_wait_longer_than_told_for_a_thread_of_its_pool(fly, loop):
     """The worker then ends without it; the interpreter would wait for ever."""
     begun, gate = threading.Event(), threading.Event()
