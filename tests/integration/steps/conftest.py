@@ -9,6 +9,8 @@ from django_durable_jobs.jobs.registry import scratch_registry
 from django_durable_jobs.store import install_store, reset_store
 from django_durable_jobs.testing.conformance.fixtures import clock as clock
 from tests.integration.steps.bench import REAL, Bench
+from tests.integration.steps.calling import failing as failing
+from tests.integration.steps.calling import ship as ship
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=REAL)])
