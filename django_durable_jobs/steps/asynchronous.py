@@ -19,6 +19,7 @@ from asgiref.sync import sync_to_async
 from django_durable_jobs import clock
 from django_durable_jobs.durations import Duration
 from django_durable_jobs.events.event import Event
+from django_durable_jobs.events.publish import HasId
 from django_durable_jobs.exceptions import StepRefused, StepTimeout
 from django_durable_jobs.policies.bounds import finite_count
 
@@ -189,7 +190,7 @@ class AsyncSteps(AsyncTimedSteps):
         *,
         key: str | None = None,
         ttl: Duration | None = None,
-        job_id: Any = None,
+        job_id: UUID | str | HasId | None = None,
     ) -> UUID:
         """As ``Steps.publish_event``."""
         return await _in_thread(

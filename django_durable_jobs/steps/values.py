@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, Protocol
 from uuid import UUID, uuid4
 
 from django_durable_jobs.durations import Duration
-from django_durable_jobs.events.publish import publish_event
+from django_durable_jobs.events.publish import HasId, publish_event
 
 from .branches import Branches
 
@@ -68,7 +68,7 @@ class Steps(Branches):
         *,
         key: str | None = None,
         ttl: Duration | None = None,
-        job_id: UUID | str | None = None,
+        job_id: UUID | str | HasId | None = None,
     ) -> UUID:
         """Publish an event exactly once, and answer its id; see ``publish_event``.
 

@@ -188,5 +188,6 @@ def test_the_verbs_keep_their_types() -> None:
         assert_type(ctx.step.uuid("c"), UUID)
         assert_type(ctx.step.enqueue("d", typed, order_id=7), UUID)
         assert_type(ctx.step.publish_event("e", "paid"), UUID)
+        assert_type(ctx.step.publish_event("f", "paid", job_id=typed.enqueue(7)), UUID)
 
     assert callable(body)
