@@ -192,10 +192,19 @@ class Crew:
                 logger.exception("jobs.slot.failed")
             finally:
                 self._freed()
-            if isinstance(item, Run) and item.interruption.was_interrupted:
-                # What the interrupted code left half done in this thread, nobody knows.
-                self._start_slot(threading.current_thread().name)
+            # What interrupted code left half done in this thread, nobody knows.
+            if isinstance(item, Run) and item.interruption.was_interrupted and self._replace():
                 return
+
+    def _replace(self) -> bool:
+        """Have another thread serve in the place of this one; False when there can be none."""
+        try:
+            self._start_slot(threading.current_thread().name)
+        except RuntimeError:
+            # The system has no thread left; a used one serves better than none.
+            logger.exception("jobs.slot.kept")
+            return False
+        return True
 
     def _start_slot(self, name: str) -> None:
         threading.Thread(target=self._serve, name=name, daemon=True).start()

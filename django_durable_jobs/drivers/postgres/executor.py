@@ -229,7 +229,9 @@ class PooledExecutor:
                     connection.close()
             raise
         finally:
-            self._pinned.connection = None
+            # An interrupted thread may leave this to the collector, on any other thread.
+            if getattr(self._pinned, "connection", None) is connection:
+                self._pinned.connection = None
             if not connection.closed:
                 self._give_back(connection)
 

@@ -325,3 +325,29 @@ def test_an_async_body_knows_its_context(desks):
     desk.await_state(run, "done")
     assert seen == [(result.id, 1)]
     assert desk.row(run).result == "7"
+
+
+def test_a_slot_whose_thread_cannot_be_replaced_serves_on_in_it(desks, monkeypatch, caplog):
+    """When the system has no thread left, a used one serves better than none."""
+    begun = threading.Event()
+
+    @job(name="shop.spin")
+    def spin() -> None:
+        begun.set()
+        spin_for_ever()
+
+    spin.enqueue()
+    desk = desks(slots=1)
+    (run,) = desk.claim()
+    assert begun.wait(PATIENCE)
+    served = three_behind(desk)
+
+    def no_thread_left(name: str) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(desk.crew, "_start_slot", no_thread_left)
+    with caplog.at_level(logging.ERROR, "django_durable_jobs"):
+        cancel(desk, run)
+        until(lambda: len(served) == 3, seconds=PATIENCE)
+
+    assert "jobs.slot.kept" in [record.getMessage() for record in caplog.records]
