@@ -8,7 +8,12 @@ from dataclasses import replace
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
-from django_durable_jobs.exceptions import ChildFailed, PayloadTooLarge, StepRefused
+from django_durable_jobs.exceptions import (
+    ChildFailed,
+    PayloadInvalid,
+    PayloadTooLarge,
+    StepRefused,
+)
 from django_durable_jobs.policies.bounds import finite_count
 from django_durable_jobs.states import CANCELLED, DONE, FINISHED_STATES
 from django_durable_jobs.store.ids import MAX_CHILDREN, family_id, sibling_id
@@ -72,6 +77,7 @@ class Families(Waits):
             ChildFailed: It was given up, cancelled or removed. Later runs of the body raise
                 the same; the job is not tried again for it.
             InputInvalid: The arguments do not fit the signature of *job*.
+            PayloadInvalid: The result no longer fits the return annotation of *job*.
             OptionInvalid: *job* carries an option that a child cannot have.
             StepDuplicate: This run used the name before.
             StepRefused: Not a name, inside a transaction, inside or beside another step, or
@@ -90,7 +96,7 @@ class Families(Waits):
             output = row.output or "null"
             if row.status == "failed":
                 raise _failure(name, json.loads(output), index=None)
-            return job.load_result(output)
+            return _loaded(name, job, output)
 
     def map(
         self,
@@ -288,10 +294,21 @@ def _results(
         raise failures[0]
     left = iter(failures)
     results: list[Any] = [
-        next(left) if "failure" in outcome else job.load_result(_text(outcome["result"]))
+        next(left) if "failure" in outcome else _loaded(name, job, _text(outcome["result"]))
         for outcome in outcomes
     ]
     return results
+
+
+def _loaded(step: str, job: CallableJob[..., R], text: str) -> R:
+    try:
+        return job.load_result(text)
+    except PayloadInvalid as error:
+        raise PayloadInvalid(
+            error.subject,
+            error.problems,
+            f"Deploy code that reads it, or requeue the job from step '{step}' for a new child.",
+        ) from None
 
 
 def _text(value: object) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from django_durable_jobs import Retry, job
-from django_durable_jobs.exceptions import ChildFailed
+from django_durable_jobs.exceptions import ChildFailed, PayloadInvalid
 from django_durable_jobs.policies.classification import Terminal, classify, facts_of
+from django_durable_jobs.steps import Suspension
 from tests.integration.steps.bench import LEASE
 from tests.integration.steps.calling import OutOfStock
 
@@ -153,3 +156,40 @@ def test_no_child_failure_is_tried_again():
     error = ChildFailed("ship", "shop.ship", "0", "dead", child_code="X_DRIVER_UNAVAILABLE")
 
     assert isinstance(classify(facts_of(error)), Terminal)
+
+
+@pytest.mark.parametrize("verb", ["call", "map"])
+def test_a_result_that_newer_code_cannot_read_is_refused_and_says_what_to_do(
+    bench, clock, declaring, verb
+):
+    @job(name="shop.weigh")
+    def weigh() -> str:
+        return "heavy"
+
+    @job(name="shop.weigh in grams")
+    def weigh_in_grams() -> int:
+        return 1500
+
+    def older(ctx):
+        ctx.step.call("weigh", weigh) if verb == "call" else ctx.step.map("weigh", weigh, [{}])
+        ctx.step.sleep("nap", "1h")
+
+    def newer(ctx):
+        if verb == "call":
+            return ctx.step.call("weigh", weigh_in_grams)
+        return ctx.step.map("weigh", weigh_in_grams, [{}])
+
+    job_id = bench.enqueue()
+    bench.attempt(older)
+    bench.work()
+    assert isinstance(bench.attempt(older).error, Suspension)
+    clock.advance(hours=2)
+
+    error = bench.attempt(newer).error
+
+    assert isinstance(error, PayloadInvalid)
+    assert error.cause.startswith("The result of job 'shop.weigh in grams' was refused: ")
+    assert error.fix == (
+        "Deploy code that reads it, or requeue the job from step 'weigh' for a new child."
+    )
+    assert bench.row(job_id).state == "dead"
