@@ -10,8 +10,9 @@
 
     greet.enqueue(name="Ann")
 
-Every name below is public; the modules they live in are not. Safe to import before the
-apps are loaded.
+Every name below is public, and so are the modules ``admin``, ``clock``, ``operations``,
+``store`` (for drivers) and ``testing``, and the model ``models.Job``; those that the names
+below live in are not. Safe to import before the apps are loaded.
 """
 
 from __future__ import annotations
