@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Added to pytest's command line: make test ARGS="tests/unit -k retry"
 ARGS ?=
+# Test processes, each with a database of its own; the embedded server serves a few well.
+SPREAD ?= -n auto --maxprocesses 4
 
 BIN := $(VENV)/bin
 # Twice quiet: errors only; a newcomer's first screen is not for notes on their pip settings.
@@ -34,7 +36,7 @@ demo: $(VENV)/.with-demo
 	@$(BIN)/python -m example_project.demo
 
 test: $(VENV)/.with-test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 check: $(VENV)/.with-dev
 	$(BIN)/ruff check .
@@ -48,7 +50,7 @@ check: $(VENV)/.with-dev
 	$(BIN)/python -m pytest --quiet tests/docs
 
 test-all: $(VENV)/.with-test
-	$(BIN)/python tools/test_all.py $(ARGS)
+	$(BIN)/python tools/test_all.py -- $(SPREAD) $(ARGS)
 
 browser: $(VENV)/.with-browser
 	@$(BIN)/python tools/need_programs.py "make browser" chromium,chromium-browser,google-chrome chromedriver
