@@ -12,7 +12,9 @@ _STEP_COLOURS = {
     "done": "done",
     "sleeping": "delayed",
     "waiting": "suspended",
+    "calling": "suspended",
     "timed_out": "failed",
+    "failed": "failed",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from django_durable_jobs import states
 from django_durable_jobs.conf import settings
@@ -43,6 +43,11 @@ def _explain_waiting(job: Job, now: datetime) -> str:
             "No worker that took it knows a job named “%(name)s” (since %(exact)s). Deploy the "
             "code that declares it: until then it is given back each time."
         ) % {"name": job.name, "exact": exact(job.unknown_since)}
+    if job.family_id is not None and is_endless(job.run_at):
+        return gettext(
+            "Held back: step “%(step)s” of its parent bounds how many of its children run at once, "
+            "and this one starts when a sibling has ended."
+        ) % {"step": job.parent_step}
     if aware(job.run_at) > now:
         due = {"due": relative(job.run_at, now), "exact": exact(job.run_at)}
         if job.state == states.READY and job.attempt:
@@ -98,6 +103,11 @@ def _explain_suspended(job: Job, steps: Sequence[dict[str, Any]], now: datetime)
         }
         if step["correlation_key"] is not None:
             sentence += gettext(" with key “%(key)s”") % {"key": step["correlation_key"]}
+        if step["alternatives"]:
+            others = len(step["alternatives"])
+            sentence += ngettext(" or for another one", " or for one of %(n)d others", others) % {
+                "n": others
+            }
         sentence += gettext(" since %(exact)s") % {"exact": exact(step["started_at"])}
         if is_endless(step["wake_at"]):
             return sentence + gettext(", for as long as it takes.")
@@ -113,8 +123,16 @@ def _explain_suspended(job: Job, steps: Sequence[dict[str, Any]], now: datetime)
             "due": relative(step["wake_at"], now),
             "exact": exact(step["wake_at"]),
         }
+    calling = [step for step in steps if step["status"] == JobStep.Status.CALLING]
+    if calling:
+        step = calling[-1]
+        return ngettext(
+            "Step “%(step)s” waits for the end of its child job.",
+            "Step “%(step)s” waits for the end of its %(n)d child jobs.",
+            step["children"] or 1,
+        ) % {"step": step["name"], "n": step["children"] or 1}
     if is_endless(job.run_at):
-        return gettext("Parked until an event wakes it.")
+        return gettext("Parked until something wakes it.")
     return gettext("Parked; due %(due)s (%(exact)s).") % {
         "due": relative(job.run_at, now),
         "exact": exact(job.run_at),

@@ -77,6 +77,7 @@ class Timeline:
 def read_steps(job: Job, *, with_output: bool) -> list[dict[str, Any]]:
     """Return up to one more than ``SHOWN_STEPS`` steps in order; one statement."""
     columns = ["name", "seq", "status", "event", "correlation_key", "wake_at", "attempt", "claim"]
+    columns += ["alternatives", "children"]
     steps = JobStep.objects.using(settings.DATABASE).filter(job_id=job.pk).order_by("seq", "name")
     outputs = {"output_start": beginning_of("output", OUTPUT_SHOWN + 1)} if with_output else {}
     return list(steps.values(*columns, "started_at", "finished_at", **outputs)[: SHOWN_STEPS + 1])

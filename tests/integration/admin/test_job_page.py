@@ -98,6 +98,47 @@ def test_a_suspended_job_names_the_event_and_key_it_waits_for(viewer):
     assert "9999" not in response.content.decode()
 
 
+def test_a_suspended_job_says_that_it_waits_for_any_of_several_events(viewer):
+    job = JobFactory.create(state="suspended", run_at=NEVER)
+    JobStepFactory.create(
+        job=job,
+        name="outcome",
+        status="waiting",
+        event="payment.done",
+        alternatives=[["payment.failed", None], ["order.dropped", "7"]],
+    )
+
+    why = page(viewer, job).context["why"]
+
+    assert "for the event “payment.done” or for one of 2 others since" in why
+
+
+@pytest.mark.parametrize(("children", "said"), [(1, "its child job."), (50, "its 50 child jobs.")])
+def test_a_suspended_job_says_that_it_waits_for_children(viewer, children, said):
+    job = JobFactory.create(state="suspended", run_at=NEVER)
+    JobStepFactory.create(
+        job=job, name="ship", status="calling", children=children, family_id=UUID(int=7)
+    )
+
+    assert page(viewer, job).context["why"] == f"Step “ship” waits for the end of {said}"
+
+
+def test_a_child_that_is_held_back_says_for_what(viewer):
+    job = JobFactory.create(
+        state="delayed",
+        run_at=NEVER,
+        parent_id=UUID(int=6),
+        parent_step="count",
+        family_id=UUID(int=7),
+    )
+
+    response = page(viewer, job)
+
+    why = response.context["why"]
+    assert why.startswith("Held back: step “count” of its parent bounds how many")
+    assert "9999" not in response.content.decode()
+
+
 def test_a_suspended_job_says_when_its_sleep_ends(viewer):
     wakes = timezone.now() + timedelta(hours=5, seconds=30)
     job = JobFactory.create(state="suspended", run_at=wakes)
