@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -124,6 +126,25 @@ class _Token:
         self.arrived.acquire()
 
 
+def current_frames() -> dict[int, FrameType]:
+    """Where each thread of this process stands, by its number.
+
+    Asked so that it comes to an end: a garbage collection inside of it, which its own
+    memory may set off, waits in Python 3.11 for a lock that it holds itself.
+    """
+    with _asking:
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if is_collecting:
+                gc.enable()
+
+
+_asking: Final = threading.Lock()
+
+
 def _is_taking_a_lock(thread: int) -> bool:
-    frame = sys._current_frames().get(thread)
+    frame = current_frames().get(thread)
     return frame is not None and frame.f_code.co_name in _TAKERS_OF_LOCKS

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from django_durable_jobs.worker.channel import Channel
 from django_durable_jobs.worker.connections import fresh_connections
 from django_durable_jobs.worker.crew import Run
 from django_durable_jobs.worker.deadlines import Deadlines
+from django_durable_jobs.worker.interruption import current_frames
 from django_durable_jobs.worker.process import Worker, WorkerOptions
 from django_durable_jobs.worker.settling import Outcome, Settler
 
@@ -357,7 +357,7 @@ def _stacks() -> str:
     """Where the threads of this process stand."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in current_frames().items():
         parts += [f"{names.get(ident, ident)}:\n", *traceback.format_stack(frame)]
     return "".join(parts)
 

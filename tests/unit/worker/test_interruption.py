@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from django_durable_jobs.worker import interruption as module
-from django_durable_jobs.worker.interruption import BodyInterrupted, Interruption
+from django_durable_jobs.worker.interruption import BodyInterrupted, Interruption, current_frames
 from tests.acceptance.conditions import until
 
 PATIENCE = 20
@@ -232,3 +234,27 @@ def spin_for_ever() -> None:
 def function_of(thread: threading.Thread) -> str | None:
     frame = sys._current_frames().get(thread.ident or 0)
     return None if frame is None else frame.f_code.co_name
+
+
+def test_where_threads_stand_is_asked_without_a_garbage_collection(monkeypatch):
+    """One that begins in there waits for ever for a lock that it holds itself."""
+    ask = sys._current_frames
+    was_collecting: list[bool] = []
+
+    def watched() -> dict[int, FrameType]:
+        was_collecting.append(gc.isenabled())
+        return ask()
+
+    monkeypatch.setattr(sys, "_current_frames", watched)
+
+    assert threading.get_ident() in current_frames()
+    assert (was_collecting, gc.isenabled()) == ([False], True)
+
+
+def test_a_program_without_garbage_collection_stays_without_it():
+    gc.disable()
+    try:
+        current_frames()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
