@@ -4,6 +4,7 @@ import datetime
 
 import django.db.models.deletion
 import django.db.models.expressions
+import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import django_durable_jobs.models.event
 from django.db import migrations, models
@@ -619,7 +620,9 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(
                         models.F("event"),
-                        models.F("correlation_key"),
+                        django.db.models.functions.comparison.Coalesce(
+                            "correlation_key", models.Value("")
+                        ),
                         models.F("job_id"),
                         condition=models.Q(("is_set_aside", False), ("status", "waiting")),
                         name="x_job_steps_waiting_idx",
