@@ -66,12 +66,15 @@ def _survive(start_workers: StartWorkers, *, count: int, kills: int, seconds: fl
 
     def finished_all() -> bool:
         finished = shop.finished(orders)
-        wanted = min(count, finished + OPEN_AT_ONCE)
-        orders.extend(shop.place_orders(wanted - len(orders), rng))
+        wanted = finished + OPEN_AT_ONCE
+        if not due:
+            # Else more than *count*: a strike that found nobody at work has yet to come.
+            wanted = min(wanted, count)
+        orders.extend(shop.place_orders(max(wanted - len(orders), 0), rng))
         shop.approve_some(rng)
         if due and finished >= due[0] and havoc.strike():
             due.pop(0)
-        return finished == count
+        return not due and finished == len(orders) >= count
 
     until(
         finished_all,
@@ -82,7 +85,7 @@ def _survive(start_workers: StartWorkers, *, count: int, kills: int, seconds: fl
     interrupted = _interrupted_attempts(orders)
     print(
         f"{havoc}, which interrupted {interrupted} attempts; "
-        f"{count} orders in {monotonic() - begun:.1f} s"
+        f"{len(orders)} orders in {monotonic() - begun:.1f} s"
     )
 
     assert havoc.strikes == kills

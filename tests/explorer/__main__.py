@@ -57,6 +57,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--flow", help="only this one")
     parser.add_argument("--boundary", type=int, help="disturb it only there")
     parser.add_argument("--fault", help="and only so: drop, lost-answer, error, kill, lapse, …")
+    parser.add_argument("--kills", type=int, default=KILLS, help="processes killed for each body")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -124,7 +125,7 @@ class Server:
     def __init__(self, number: int, options: argparse.Namespace) -> None:
         self.number = number
         command = [sys.executable, "-m", "tests.explorer", f"--serve={number}"]
-        command.append(f"--seed={options.seed}")
+        command += [f"--seed={options.seed}", f"--kills={options.kills}"]
         if options.boundary is not None:
             command.append(f"--boundary={options.boundary}")
         if options.fault is not None:
@@ -173,7 +174,7 @@ def serve(options: argparse.Namespace) -> int:
     try:
         for line in sys.stdin:
             with Explorer(
-                kills=None if IS_FULL else KILLS,
+                kills=None if IS_FULL else options.kills,
                 seed=options.seed,
                 is_full=IS_FULL,
                 again=again,
