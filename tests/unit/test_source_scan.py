@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from django_durable_jobs.drivers.postgres import statements
+
 PACKAGE = Path(__file__).resolve().parents[2] / "django_durable_jobs"
 # The setting DRIVER holds a dotted path that the project's owner wrote; nothing else is ever
 # imported by a name that was stored or sent.
@@ -188,3 +190,8 @@ def test_only_the_driver_setting_may_be_imported_by_name():
     assert unsafe_code("conf.py", text) == []
     assert unsafe_code("store/registry.py", text) == []
     assert unsafe_code("jobs/registry.py", text) != []
+
+
+def test_no_statement_is_sent_with_the_comments_of_its_file_or_fragments():
+    """They are for people; each byte of a statement is sent and read at each call."""
+    assert [name for name in statements.names() if "--" in statements.load(name).query] == []

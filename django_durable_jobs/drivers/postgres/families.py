@@ -39,7 +39,11 @@ class Families(Session):
         return self._wake_unlocked("wake_parents", job_ids) if job_ids else []
 
     def _wake_unlocked(self, statement: str, job_ids: Collection[UUID]) -> list[str]:
-        """Run a waking statement, again for rows that were locked; the queue of each woken."""
+        """Run a waking statement, again for rows that were locked; the queue of each woken.
+
+        Pauses a tenth of a second in all, and only while a row stays locked: who lets go of
+        it without a change, such as a renewal in passing, looks for nobody.
+        """
         queues: list[str] = []
         for pause in (*_PAUSES, None):
             rows = self.executor.fetch(statement, {"shift": shift(), **looked_at(job_ids)})

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 _PARAMETER: Final = re.compile(r":'(\w+)'")
-_COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 _FRAGMENT: Final = re.compile(r"^\\set (\w+) `cat fragments/(\w+)\.sql`\n", re.MULTILINE)
 
 
@@ -62,7 +62,9 @@ def names() -> list[str]:
 
 def _with_fragments(text: str) -> str:
     for variable, fragment in _FRAGMENT.findall(text):
-        inside = _with_fragments(_read("fragments", f"{fragment}.sql")).rstrip("\n")
+        inside = _with_fragments(_read("fragments", f"{fragment}.sql"))
+        # Here, since put in behind other text its first comment begins no line any more.
+        inside = _COMMENT.sub("", inside).rstrip("\n")
         # Not a replacement text, which would read the fragment's backslashes.
         text = inside.join(re.split(rf"(?<!:):{variable}\b", text))
     return _FRAGMENT.sub("", text)

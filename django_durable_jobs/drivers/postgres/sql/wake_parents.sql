@@ -12,30 +12,12 @@
 -- Locks: the woken rows in id order, SKIP LOCKED.
 -- Index: primary keys; x_jobs_live_children_idx.
 -- Bound: the array given.
+\set wake_parked `cat fragments/wake_parked.sql`
 \set calls_nobody `cat fragments/calls_nobody.sql`
-with complete as materialized (
+with found as materialized (
   select s.job_id
     from unnest(:'ids'::uuid[], :'steps'::text[]) as g (id, step)
     join x_job_steps s on s.job_id = g.id and (g.step is null or s.name = g.step)
    where :calls_nobody
-), held as (
-  select j.id
-    from x_jobs j
-   where j.id = any (array(select complete.job_id from complete))
-     and j.state = 'suspended' and not j.is_armed
-   order by j.id
-     for no key update of j skip locked
-), woken as (
-  update x_jobs j
-     set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
-   where j.id = any (array(select held.id from held))
-  returning j.queue
-)
-select woken.queue
-  from woken
-union all
-select null
-  from x_jobs j
- where j.id = any (array(select complete.job_id from complete))
-   and j.state = 'suspended' and not j.is_armed
-   and not exists (select from held where held.id = j.id);
+),
+:wake_parked;

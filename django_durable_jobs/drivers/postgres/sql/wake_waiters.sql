@@ -14,10 +14,11 @@
 -- Locks: the woken rows in id order, SKIP LOCKED.
 -- Index: primary keys of x_job_steps and x_jobs; the events as in find_event.
 -- Bound: the array given.
+\set wake_parked `cat fragments/wake_parked.sql`
 \set wait_filters `cat fragments/wait_filters.sql`
 \set fitting_events `cat fragments/fitting_events.sql`
 \set event_ends_wait `cat fragments/event_ends_wait.sql`
-with answered as materialized (
+with found as materialized (
   select s.job_id
     from unnest(:'ids'::uuid[], :'steps'::text[]) as g (id, step)
     join x_job_steps s on s.job_id = g.id and (g.step is null or s.name = g.step)
@@ -27,24 +28,5 @@ with answered as materialized (
              from :wait_filters f
             cross join lateral :fitting_events e
             where :event_ends_wait)
-), held as (
-  select j.id
-    from x_jobs j
-   where j.id = any (array(select answered.job_id from answered))
-     and j.state = 'suspended' and not j.is_armed
-   order by j.id
-     for no key update of j skip locked
-), woken as (
-  update x_jobs j
-     set run_at = statement_timestamp() + :'shift'::interval, is_armed = true
-   where j.id = any (array(select held.id from held))
-  returning j.queue
-)
-select woken.queue
-  from woken
-union all
-select null
-  from x_jobs j
- where j.id = any (array(select answered.job_id from answered))
-   and j.state = 'suspended' and not j.is_armed
-   and not exists (select from held where held.id = j.id);
+),
+:wake_parked;
